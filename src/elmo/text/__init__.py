@@ -1,0 +1,1 @@
+"""Raw files become documents, tokens, ids and batches."""
