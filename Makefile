@@ -1,0 +1,54 @@
+# Every target makes its own environment: `make test` works on a fresh clone with Python ≥ 3.11.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WHEEL_DIR := build/wheel
+WHEEL_VENV := build/wheel-venv
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install test lint types imports pytest wheel format clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## Make .venv with the package (editable) and what its checks need
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "elmo needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; run: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@
+
+test: lint types imports pytest wheel  ## Run every check below, as CI does
+
+lint: $(INSTALLED)  ## Check style and formatting (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)  ## Check types (pyright, strict)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+imports: $(INSTALLED)  ## Check that imports point one way (import-linter)
+	$(BIN)/lint-imports
+
+pytest: $(INSTALLED)  ## Run the tests
+	$(BIN)/python -m pytest
+
+# --no-compile halves the time: only the modules that are imported get compiled.
+wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, import every module
+	rm -rf $(WHEEL_DIR) $(WHEEL_VENV)
+	$(BIN)/python -m build --wheel --no-isolation --outdir $(WHEEL_DIR) . > /dev/null
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-compile $(WHEEL_DIR)/*.whl
+	$(WHEEL_VENV)/bin/python -I tests/check_wheel.py src
+
+format: $(INSTALLED)  ## Mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove everything that make has made
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
