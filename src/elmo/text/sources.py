@@ -1,0 +1,191 @@
+"""From what a user names (files, patterns, folders, standard input, AG News) to documents."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from elmo.errors import UserError
+from elmo.text import ag_news
+from elmo.text.readers.delimited import read_delimited
+from elmo.text.readers.json_lines import read_json_lines
+from elmo.text.readers.lines import content_suffix
+from elmo.text.readers.options import ReadOptions
+from elmo.text.readers.parquet import read_parquet
+from elmo.text.readers.plain import read_plain
+from elmo.text.standard_input import spool_standard_input
+
+__all__ = ["ReadOptions", "Source", "read_columns", "read_documents", "resolve"]
+
+Format = Literal["plain", "delimited", "json_lines", "parquet", "ag_news"]
+_Reader = Callable[[Path, Sequence[str] | None, ReadOptions], Iterator[tuple[str, ...]]]
+
+_READERS: dict[Format, _Reader] = {
+    "plain": read_plain,
+    "delimited": read_delimited,
+    "json_lines": read_json_lines,
+    "parquet": read_parquet,
+    "ag_news": ag_news.read_ag_news,
+}
+_FORMATS: dict[str, Format] = {
+    ".txt": "plain",
+    ".tokens": "plain",
+    ".raw": "plain",
+    ".csv": "delimited",
+    ".tsv": "delimited",
+    ".jsonl": "json_lines",
+    ".parquet": "parquet",
+}
+# Files of these kinds would pass as lines of text without being it.
+_REFUSED = {".json", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".pdf", ".docx", ".xlsx"}
+_WITHOUT_COLUMNS: tuple[Format, ...] = ("plain", "ag_news")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One file to read, as often as need be."""
+
+    name: str
+    path: Path
+    format: Format
+    content_hash: str | None = None
+
+    def fingerprint(self) -> str:
+        """Tell whether the source has changed: two equal fingerprints mean the same documents."""
+        if self.content_hash is not None:
+            return f"{self.name} sha256={self.content_hash}"
+        status = self.path.stat()
+        path = self.path.resolve()
+        return f"{self.format} {path} size={status.st_size} mtime_ns={status.st_mtime_ns}"
+
+
+def read_documents(sources: Sequence[Source], options: ReadOptions) -> Iterator[str]:
+    """Yield the documents of all sources in order, each on one line, without blank ones."""
+    column = None if options.column is None else (options.column,)
+    for source in sources:
+        found = False
+        columns = None if source.format in _WITHOUT_COLUMNS else column
+        for (text,) in _rows(source, columns, options):
+            if text and not text.isspace():
+                found = True
+                yield " ".join(text.splitlines())
+        if not found:
+            raise _empty(source)
+
+
+def read_columns(
+    source: Source, columns: Sequence[str], options: ReadOptions
+) -> Iterator[tuple[str, ...]]:
+    """Yield several columns of a source, row by row, as they are in the file."""
+    row = None
+    for row in _rows(source, columns, options):
+        yield row
+    if row is None:
+        raise _empty(source)
+
+
+def resolve(sources: Sequence[str]) -> list[Source]:
+    """Turn the names of files, patterns, folders, `-` and `ag_news[:split]` into sources."""
+    if not sources:
+        raise UserError("no text was named; give files, folders, patterns, '-' or 'ag_news'")
+    if sources.count("-") > 1:
+        raise UserError("'-' (standard input) is given more than once, but can be read only once")
+    found = [source for name in sources for source in _resolve_one(name)]
+    # A file that two patterns match is still one file.
+    return list({source.path.resolve(): source for source in found}.values())
+
+
+def _rows(
+    source: Source, columns: Sequence[str] | None, options: ReadOptions
+) -> Iterator[tuple[str, ...]]:
+    return _READERS[source.format](source.path, columns, options)
+
+
+def _empty(source: Source) -> UserError:
+    return UserError(f"'{source.name}' holds no text; leave it out, or check how it was written")
+
+
+def _resolve_one(name: str) -> list[Source]:
+    if name == "-":
+        return [_standard_input()]
+    if name.partition(":")[0] == ag_news.NAME:
+        return [Source(name=name, path=ag_news.locate(name), format="ag_news")]
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return [_file(found) for found in _files_below(path)]
+    if not path.exists() and glob.has_magic(name):
+        return [_file(found) for found in _matches(path)]
+    return [_file(path)]
+
+
+def _file(path: Path) -> Source:
+    suffix = content_suffix(path)
+    if suffix in _REFUSED:
+        raise UserError(
+            f"'{path}': {suffix} files cannot be read; convert it to one of "
+            f"{', '.join(_FORMATS)} (each may be gzipped), with one document a line or row"
+        )
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        raise UserError(
+            f"cannot read '{path}': {error.strerror or error}; check the path and its permissions"
+        ) from None
+    # Files named one by one are taken at the user's word: corpora often have no suffix at all.
+    return Source(name=str(path), path=path, format=_FORMATS.get(suffix, "plain"))
+
+
+def _standard_input() -> Source:
+    spooled = spool_standard_input()
+    return Source(
+        name="standard input", path=spooled.path, format="plain", content_hash=spooled.sha256
+    )
+
+
+def _matches(pattern: Path) -> list[Path]:
+    # Not Path.glob: what it matches with ** differs between Python versions.
+    names = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207
+    paths = [path for path in map(Path, names) if path.is_file()]
+    if not paths:
+        raise UserError(
+            f"no file matches '{pattern}' in the folder '{Path.cwd()}'; check the pattern "
+            "('*' stays within a folder, '**/' goes below it)"
+        )
+    return paths
+
+
+def _files_below(folder: Path) -> list[Path]:
+    files: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=_refuse_folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(parent, name) for name in names if not name.startswith(".")]
+    readable = sorted(path for path in files if content_suffix(path) in _FORMATS)
+    if not readable:
+        raise UserError(
+            f"the folder '{folder}' has no readable files: expected names that end in "
+            f"{', '.join(_FORMATS)} (each may be gzipped), but found {len(files)} others; "
+            "name files of another kind one by one"
+        )
+    return readable
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise UserError(
+        f"cannot list the folder '{error.filename}': {error.strerror}; check its permissions"
+    )
+
+
+def _missing(path: Path) -> UserError:
+    parent = path.parent
+    if not parent.is_dir():
+        return UserError(f"there is no '{path}', nor a folder '{parent}'; check the path")
+    near = difflib.get_close_matches(path.name, [item.name for item in parent.iterdir()], n=1)
+    hint = f"did you mean '{parent / near[0]}'?" if near else "check the path"
+    return UserError(f"there is no file or folder '{path}'; {hint}")
