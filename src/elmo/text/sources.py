@@ -118,7 +118,7 @@ def _resolve_one(name: str) -> list[Source]:
     path = Path(name).expanduser()
     if path.is_dir():
         return [_file(found) for found in _files_below(path)]
-    if not path.exists() and glob.has_magic(name):
+    if not path.exists() and any(sign in name for sign in "*?["):
         return [_file(found) for found in _matches(path)]
     return [_file(path)]
 
@@ -129,6 +129,11 @@ def _file(path: Path) -> Source:
         raise UserError(
             f"'{path}': {suffix} files cannot be read; convert it to one of "
             f"{', '.join(_FORMATS)} (each may be gzipped), with one document a line or row"
+        )
+    if path.exists() and not path.is_file():
+        # Opening a pipe only to see whether it can be opened would end the program that feeds it.
+        raise UserError(
+            f"'{path}' is not a regular file, so it cannot be read twice; use '-' with a pipe"
         )
     try:
         path.open("rb").close()

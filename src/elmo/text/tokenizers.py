@@ -88,9 +88,12 @@ _CLITIC = rf"['’](?i:s|re|ve|ll|d|m){_END}"
 _NOT = rf"[nN]['’][tT]{_END}"
 _IN_NAMES = rf"(?!{_CLITIC}|(?<=[nN])['’][tT]{_END})['’]"
 _JOIN = rf"(?:[-_‐‑]|(?<=\p{{L}})(?:&|{_IN_NAMES})(?=\p{{L}})|(?<=\p{{N}})[.,:/](?=\p{{N}}))"
-_TITLES = "Mr|Mrs|Ms|Dr|Prof|St|Sen|Rep|Gov|Gen|Lt|Col|Sgt|Capt|Rev|Hon|Jr|Sr|Ph\\.D"
-_FIRMS = "Inc|Corp|Co|Cos|Ltd|Bros|Assn|Dept|Univ|etc|vs|Ave|Blvd|Ft|Mt|Va|Ky|Pa|Calif|Ariz|Fla"
-_DATES = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
+_TITLES = r"Mr|Mrs|Ms|Dr|Prof|St|Sen|Rep|Gov|Gen|Lt|Col|Sgt|Capt|Rev|Hon|Jr|Sr|Ph\.D"
+_PLACES_AND_FIRMS = (
+    "Ave|Blvd|Ft|Mt|Ariz|Calif|Colo|Conn|Fla|Ky|Pa|Va|Inc|Corp|Co|Cos|Ltd|Bros|Dept|Univ"
+)
+_DATES_AND_MORE = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|etc|vs"
+_SHORT = f"{_TITLES}|{_PLACES_AND_FIRMS}|{_DATES_AND_MORE}"
 _SITES = "com|org|net|edu|gov|info|biz|mil|eu|uk|de|fr|jp|cn|au|ca|io|tv"
 _VISIBLE = r"[^\s\x1c-\x1f<>\"“”]"
 _EMOJI = r"\p{Extended_Pictographic}[\p{M}\p{Emoji_Modifier}]*"
@@ -105,7 +108,7 @@ _TOKEN = regex.compile(
             r"[\w.+-]{1,64}+@[\w-]{1,63}(?:\.[\w-]{1,63})+",
             rf"(?:{_LETTER}[\w-]{{0,62}}\.){{1,5}}(?:{_SITES}){_END}(?:/{_VISIBLE}*(?<=[\w/]))?",
             rf"(?:\p{{L}}\.){{2,}}(?:\p{{L}}{_END})?(?:-{_LETTER}+)?",
-            rf"(?:{_TITLES}|{_FIRMS}|{_DATES}|\p{{Lu}}|No(?=\.\s*\d))\.(?!\.)",
+            rf"(?:{_SHORT}|\p{{Lu}}|No(?=\.\s*\d))\.(?!\.)",
             # A word lets go of the n that "n't" needs.
             rf"{_LETTER}+(?:{_JOIN}{_LETTER}+)*(?<!(?={_NOT})[nN])",
             _NOT,

@@ -1,0 +1,169 @@
+"""Every format gives back the documents written to it, and says where a file is broken."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from elmo.errors import UserError
+from elmo.text.sources import ReadOptions, read_columns, read_documents, resolve
+
+# Line breaks of all kinds become spaces, so they are tested apart from the round trip.
+CHARACTERS = st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp"))
+TEXTS = st.text(CHARACTERS, min_size=1).filter(lambda text: not text.isspace())
+DOCUMENTS = st.lists(TEXTS.filter(lambda text: text[0] != "\ufeff"), min_size=1)
+DEFAULT = ReadOptions()
+
+
+def delimited(texts: Sequence[str], delimiter: str) -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, delimiter=delimiter)
+    writer.writerows([["id", "text"], *([number, text] for number, text in enumerate(texts))])
+    return file.getvalue().encode()
+
+
+def json_lines(texts: Sequence[str]) -> bytes:
+    return "".join(json.dumps({"id": 1, "text": text}) + "\n" for text in texts).encode()
+
+
+def parquet(texts: Sequence[str]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"id": list(range(len(texts))), "text": list(texts)}), file)
+    return file.getvalue()
+
+
+WRITERS: dict[str, Callable[[Sequence[str]], bytes]] = {
+    ".txt": lambda texts: "\n".join(texts).encode(),
+    ".tokens": lambda texts: ("\ufeff" + "\r\n\n".join(texts)).encode(),
+    ".csv": lambda texts: delimited(texts, ","),
+    ".tsv": lambda texts: delimited(texts, "\t"),
+    ".jsonl": json_lines,
+    ".parquet": parquet,
+}
+
+
+def documents(path: Path, options: ReadOptions = DEFAULT) -> list[str]:
+    return list(read_documents(resolve([str(path)]), options))
+
+
+def file(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gz"])
+@pytest.mark.parametrize("suffix", WRITERS)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=DOCUMENTS)
+def test_documents_come_back(tmp_path: Path, suffix: str, packed: bool, texts: list[str]) -> None:
+    content = WRITERS[suffix](texts)
+    path = file(tmp_path, f"corpus{suffix}", content)
+    if packed:
+        path = file(tmp_path, f"corpus{suffix}.gz", gzip.compress(content))
+    assert documents(path) == texts
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_line_breaks_inside_documents_become_spaces(tmp_path: Path, suffix: str) -> None:
+    path = file(tmp_path, f"a{suffix}", WRITERS[suffix](["one\ntwo", "three\r\nfour", " \n"]))
+    assert documents(path) == ["one two", "three four"]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_very_long_documents(tmp_path: Path, suffix: str) -> None:
+    long = "word " * 500_000
+    assert documents(file(tmp_path, f"a{suffix}", WRITERS[suffix]([long]))) == [long]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "expected"),
+    [
+        ("text,x\na,1\n", ReadOptions(), ["a"]),
+        ("only\none\n", ReadOptions(), ["only", "one"]),
+        ("only\none\n", ReadOptions(header="yes"), ["one"]),
+        ("1,a\n\n2,b\n", ReadOptions(column="1"), ["a", "b"]),
+        ("n,body\n1,a\n", ReadOptions(column="1", header="yes"), ["a"]),
+        ("n,body\n1,a\n", ReadOptions(column="body"), ["a"]),
+        ('1,"a\n', ReadOptions(column="1", quotes=False), ['"a']),
+    ],
+)
+def test_columns_of_csv(
+    tmp_path: Path, content: str, options: ReadOptions, expected: list[str]
+) -> None:
+    assert documents(file(tmp_path, "a.csv", content), options) == expected
+
+
+def test_several_columns_at_once(tmp_path: Path) -> None:
+    rows = [("good", "1"), ("bad", "0")]
+    table = pa.table({"label": [1, 0], "text": ["good", "bad"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    file(tmp_path, "a.csv", "label,text\n1,good\n0,bad\n")
+    file(tmp_path, "a.jsonl", '{"label": 1, "text": "good"}\n{"label": 0, "text": "bad"}\n')
+    for source in resolve([str(tmp_path)]):
+        assert list(read_columns(source, ["text", "label"], DEFAULT)) == rows
+        assert next(read_columns(source, ["text", "text"], DEFAULT)) == ("good", "good")
+
+
+def test_invalid_bytes_can_be_replaced(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.txt", b"caf\xe9\n")
+    assert documents(path, ReadOptions(errors="replace")) == ["caf\ufffd"]
+    half = file(tmp_path, "a.jsonl", r'{"text": "a\ud800"}')
+    assert documents(half, ReadOptions(errors="replace")) == ["a\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "message"),
+    [
+        ("a.txt", b"fine\ncaf\xe9\n", None, r"a\.txt', line 2: .*0xe9.*--errors replace"),
+        ("a.txt", b"\x7fELF\0\0", None, "NUL byte"),
+        ("a.txt", "text".encode("utf-16"), None, "UTF-16"),
+        ("a.txt", "", None, r"a\.txt' holds no text"),
+        ("a.txt", "\n \n", None, r"a\.txt' holds no text"),
+        ("a.csv", "", None, r"a\.csv' holds no text"),
+        ("a.csv", "text\n", None, r"a\.csv' holds no text"),
+        ("a.txt.gz", gzip.compress(b"text" * 999)[:-9], None, "not a complete gzip file"),
+        ("a.txt.gz", b"text", None, "not a complete gzip file"),
+        ("a.parquet.gz", gzip.compress(b"text")[:-9], None, "not a complete gzip file"),
+        ("a.csv", "n,body\n1,a\n", None, "0: 'n', 1: 'body'; say which .*--column"),
+        ("a.csv", "n,body\n1,a\n", "bodi", "no column 'bodi' among .* did you mean 'body'"),
+        ("a.csv", "1,a\n", "2", "no column '2' among 0: '1', 1: 'a'"),
+        ("a.csv", "1,a\n2\n", "1", "line 2: expected at least 2 columns"),
+        ("a.tsv", 'text\n"a" b\n', None, "line 2: not a well-formed row .*--no-quotes"),
+        ("a.jsonl", '{"text": "a"}\n{"text"\n', None, "line 2: not valid JSON"),
+        ("a.jsonl", "[1]\n", None, r"line 1: expected a JSON object .* \[1\]"),
+        ("a.jsonl", '{"body": "a"}\n', None, "line 1: no column 'text' among 0: 'body'"),
+        ("a.jsonl", '{"text": null}\n', None, "line 1, key 'text': expected a string.*None"),
+        ("a.jsonl", r'{"text": "\ud800"}', None, "surrogate"),
+        ("a.parquet", b"PAR1 no, not really PAR1", None, "cannot be read as Parquet"),
+        ("a.parquet", parquet(["a"]), "txt", "no column 'txt' .* did you mean 'text'"),
+    ],
+)
+def test_broken_files(
+    tmp_path: Path, name: str, content: str | bytes, column: str | None, message: str
+) -> None:
+    path = file(tmp_path, name, content)
+    with pytest.raises(UserError, match=message):
+        documents(path, ReadOptions(column=column))
+
+
+def test_missing_values_in_parquet(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", None]}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="row 2, column 'text': expected a string"):
+        documents(tmp_path / "a.parquet")
+
+
+def test_plain_text_has_no_columns(tmp_path: Path) -> None:
+    [source] = resolve([str(file(tmp_path, "a.txt", "a\n"))])
+    with pytest.raises(UserError, match="has no columns"):
+        list(read_columns(source, ["text"], DEFAULT))
