@@ -1,0 +1,1 @@
+"""Ids become layer activations: token layer, two LSTM stacks, softmax, and the model they form."""

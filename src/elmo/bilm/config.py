@@ -1,0 +1,137 @@
+"""What a biLM is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterConfig:
+    """The character CNN."""
+
+    char_dim: int = 16
+    """Size of a character's vector."""
+    filters: tuple[tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256))
+    """Width and number of the filters, as pairs."""
+    highways: int = 1
+    """Highway layers behind the filters."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """What follows the maximum over positions."""
+
+    @property
+    def features(self) -> int:
+        """How many numbers the CNN makes of a word."""
+        return sum(number for _, number in self.filters)
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        if self.char_dim < 1:
+            yield f"char_dim: must be positive, got {self.char_dim}"
+        if not self.filters or any(width < 1 or number < 1 for width, number in self.filters):
+            yield f"filters: expected pairs of positive width and number, got {self.filters}"
+        if any(width > 50 for width, _ in self.filters):
+            yield "filters: a filter cannot be wider than the 50 characters of a word"
+        if self.highways < 0:
+            yield f"highways: cannot be negative, got {self.highways}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConfig:
+    """How the next word is predicted, and what is saved while training."""
+
+    loss: Literal["full", "sampled", "adaptive"] = "sampled"
+    """full: all words; sampled: the right word and a sample; adaptive: rare words in clusters."""
+    samples: int = 2048
+    """Words drawn, for the sampled loss."""
+    sampler: Literal["log_uniform", "unigram"] = "unigram"
+    """What the sample is drawn from: Zipf's law over the ranks, or the counted words."""
+    shared_negatives: bool = True
+    """Draw one sample for a whole batch (fast), or one for each word."""
+    cutoffs: tuple[int, ...] = (2000, 10000)
+    """Ranks at which the clusters of the adaptive loss start."""
+    tied: bool = True
+    """Let the softmax use the word vectors of the input as its weights."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        if self.samples < 1:
+            yield f"samples: must be positive, got {self.samples}"
+        if list(self.cutoffs) != sorted(set(self.cutoffs)) or min(self.cutoffs, default=3) < 3:
+            yield f"cutoffs: expected ascending ranks above 2, got {self.cutoffs}"
+        if self.loss == "adaptive" and self.tied:
+            yield (
+                "tied: the adaptive loss has vectors of several sizes and cannot be tied; "
+                "use --no-tied or another loss"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLMConfig:
+    """A forward and a backward LSTM stack over one token layer and one softmax."""
+
+    input: Literal["words", "characters", "both"] = "words"
+    """What the model sees of a word."""
+    word_dim: int = 256
+    """Size of a word's vector."""
+    freeze_words: bool = False
+    """Keep the word vectors as they were initialised."""
+    characters: CharacterConfig = field(default_factory=CharacterConfig)
+    layers: int = 2
+    """LSTM layers a direction."""
+    hidden: int = 256
+    """Cells of an LSTM layer."""
+    projection: int | None = None
+    """Size to which each layer's output is projected; none: it stays as wide as the cells."""
+    skip: bool = False
+    """Add a layer's input to its output, from the second layer on."""
+    cell_clip: float | None = None
+    """Bound on the cells' values."""
+    projection_clip: float | None = None
+    """Bound on the projected values."""
+    dropout: float = 0.2
+    """Share dropped at each layer's input and at the output, the same at every step of a text."""
+    softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
+
+    @property
+    def width(self) -> int:
+        """Size of a direction's output, and of the token layer's."""
+        return self.hidden if self.projection is None else self.projection
+
+    @property
+    def spelled(self) -> bool:
+        """Whether the model sees characters."""
+        return self.input != "words"
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        for name in ("word_dim", "layers", "hidden"):
+            if getattr(self, name) < 1:
+                yield f"{name}: must be positive, got {getattr(self, name)}"
+        if self.projection is not None and self.projection < 1:
+            yield f"projection: must be positive, got {self.projection}"
+        for name in ("cell_clip", "projection_clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                yield f"{name}: must be positive, got {value}"
+        if self.projection_clip is not None and self.projection is None:
+            yield "projection_clip: there is no projection to clip; set --projection"
+        if not 0 <= self.dropout < 1:
+            yield f"dropout: expected a share from 0 to below 1, got {self.dropout}"
+        yield from self._tying_problems()
+        yield from self.characters.problems()
+        yield from self.softmax.problems()
+
+    def _tying_problems(self) -> Iterable[str]:
+        if not self.softmax.tied or self.softmax.loss == "adaptive":
+            return
+        if self.input == "characters":
+            yield "tied: a character model has no word vectors to tie; use --no-tied"
+        elif self.word_dim != self.width:
+            yield (
+                f"tied: word vectors of {self.word_dim} cannot be the weights of a softmax over "
+                f"{self.width} numbers; make them equal or use --no-tied"
+            )
+        if self.freeze_words:
+            yield "freeze_words: the tied softmax would be frozen too; use --no-tied"

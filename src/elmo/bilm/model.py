@@ -1,0 +1,185 @@
+"""The bidirectional language model: one class for training, scoring and embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from elmo.bilm.config import BiLMConfig
+from elmo.bilm.lstm import LSTMState
+from elmo.bilm.side_by_side import Work, losses_side_by_side, run_side_by_side
+from elmo.bilm.softmax import FullSoftmax, build_output
+from elmo.bilm.stack import LSTMStack, StackOutput, variational_dropout
+from elmo.bilm.tokens import TokenLayer, look_up
+from elmo.text.batches import Batch, Reading
+from elmo.text.vocabulary import Vocabulary
+
+StackState = tuple[LSTMState, ...]
+
+
+class BiLMState(NamedTuple):
+    """Where both directions stand between two windows of a text."""
+
+    forward: StackState
+    backward: StackState
+
+
+class Randomness(NamedTuple):
+    """The source of dropout and samples: a function of seed and step, so that a run can resume."""
+
+    forward: torch.Generator
+    backward: torch.Generator
+
+    @classmethod
+    def of(cls, seed: int, step: int, device: torch.device) -> Randomness:
+        """Two generators that no other step of this run has."""
+        start = (seed * 1_000_003 + step) * 2
+        made = [torch.Generator(device).manual_seed((start + n) % 2**63) for n in (0, 1)]
+        return cls(*made)
+
+
+@dataclass(frozen=True)
+class BatchLoss:
+    """Summed loss a direction, in nats, the words predicted, and where the model stands."""
+
+    forward: Tensor
+    backward: Tensor
+    forward_targets: int
+    backward_targets: int
+    state: BiLMState
+
+    @property
+    def mean(self) -> Tensor:
+        """What training minimises: the mean of the two directions' losses a word."""
+        forward = self.forward / max(1, self.forward_targets)
+        backward = self.backward / max(1, self.backward_targets)
+        return (forward + backward) / 2
+
+
+@dataclass(frozen=True)
+class LayerActivations:
+    """What the model knows of each word: layer 0 is the token alone, twice; then each LSTM layer.
+
+    Boundaries are gone; positions behind a text's end hold zeros.
+    """
+
+    layers: Tensor  # (1 + layers, batch, words, 2 * width): forward, then backward
+    lengths: Tensor  # (batch,), words a text
+
+    @property
+    def mask(self) -> Tensor:
+        """True where there is a word, (batch, words)."""
+        places = torch.arange(self.layers.shape[2], device=self.lengths.device)
+        return places < self.lengths[:, None]
+
+
+class BiLM(nn.Module):
+    """A forward and a backward LSTM stack that share token layer and softmax."""
+
+    def __init__(self, config: BiLMConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.compute_dtype = torch.float32
+        self.token_layer = TokenLayer(config, len(vocabulary))
+        words = self.token_layer.words
+        self.forward_stack = LSTMStack(config)
+        self.backward_stack = LSTMStack(config)
+        self.output = build_output(config, vocabulary, None if words is None else words.weight)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    @property
+    def directions(self) -> tuple[LSTMStack, LSTMStack]:
+        """The forward and the backward stack."""
+        return self.forward_stack, self.backward_stack
+
+    def tie(self) -> None:
+        """Make the softmax use the word vectors, where the configuration says so."""
+        words = self.token_layer.words
+        if words is not None and isinstance(self.output, FullSoftmax) and self.config.softmax.tied:
+            self.output.weight = words.weight
+
+    def forward(
+        self, batch: Batch, state: BiLMState | None = None, random: Randomness | None = None
+    ) -> BatchLoss:
+        """The language-model loss of a batch; without `random` nothing is dropped."""
+        vectors = self._token_vectors(batch)
+        works = [
+            self._work(stack, vectors, reading, stack_state, generator)
+            for stack, reading, stack_state, generator in zip(
+                self.directions, batch.readings, state or (None, None), random or (None, None),
+                strict=True,
+            )
+        ]  # fmt: skip
+        (forward, forward_state), (backward, backward_state) = losses_side_by_side(*works)
+        return BatchLoss(
+            forward,
+            backward,
+            len(batch.forward.targets),
+            len(batch.backward.targets),
+            BiLMState(forward_state, backward_state),
+        )
+
+    @torch.no_grad()
+    def read(self, batch: Batch, state: BiLMState | None = None) -> tuple[StackOutput, StackOutput]:
+        """What each direction's layers put out, each in its own reading order."""
+        vectors = self._token_vectors(batch)
+        forward_state, backward_state = state or (None, None)
+        forward, backward = run_side_by_side(
+            lambda: self._read(self.forward_stack, vectors, batch.forward, forward_state),
+            lambda: self._read(self.backward_stack, vectors, batch.backward, backward_state),
+        )
+        return forward, backward
+
+    @torch.no_grad()
+    def activations(self, batch: Batch) -> LayerActivations:
+        """The layers of each word of whole texts, boundaries removed."""
+        forward, backward = self.read(batch)
+        words = batch.forward.lengths - 1
+        steps = torch.arange(len(batch.forward.inputs) - 1, device=words.device)[:, None]
+        columns = torch.arange(len(words), device=words.device)
+        # A forward stack meets word k at step k + 1, a backward one as many steps from its end.
+        met_backward = (words - steps).clamp(min=0)
+        tokens = look_up(self._token_vectors(batch), batch.forward.inputs)[1:]
+        layers = [torch.cat([tokens, tokens], dim=2)]
+        for ahead, behind in zip(forward.layers, backward.layers, strict=True):
+            layers.append(torch.cat([ahead[1:], behind[met_backward, columns]], dim=2))
+        padding = (steps >= words)[None, :, :, None]
+        stacked = torch.stack(layers).masked_fill(padding, 0)
+        return LayerActivations(stacked.transpose(1, 2), words)
+
+    def _token_vectors(self, batch: Batch) -> Tensor:
+        return self.token_layer(batch.words).to(self.compute_dtype)
+
+    def _read(
+        self,
+        stack: LSTMStack,
+        vectors: Tensor,
+        reading: Reading,
+        states: StackState | None,
+        random: torch.Generator | None = None,
+    ) -> StackOutput:
+        return stack(look_up(vectors, reading.inputs), states, reading.lengths, random)
+
+    def _work(
+        self,
+        stack: LSTMStack,
+        vectors: Tensor,
+        reading: Reading,
+        states: StackState | None,
+        random: torch.Generator | None,
+    ) -> Work[StackState]:
+        def loss(vectors: Tensor) -> tuple[Tensor, StackState]:
+            read = self._read(stack, vectors, reading, states, random)
+            top = variational_dropout(read.layers[-1], self.config.dropout, random)
+            total = self.output.loss(top.flatten(0, 1)[reading.asked], reading.targets, random)
+            return total, tuple(state.detach() for state in read.states)
+
+        return Work(loss, vectors, [*stack.parameters(), *self.output.parameters()])

@@ -1,0 +1,105 @@
+"""Two independent losses computed at the same time, one thread each, as one step of autograd.
+
+The two directions of a biLM share nothing but parameters. Two threads on one product wait for each
+other at every barrier; two threads on two directions never do. Each thread computes its loss *and*
+its gradients, which then join the graph as if they had come from an ordinary backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+Extra = TypeVar("Extra")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Work(Generic[Extra]):
+    """A loss as a function of one tensor, with the parameters it uses besides."""
+
+    function: Callable[[Tensor], tuple[Tensor, Extra]]
+    argument: Tensor
+    parameters: Sequence[Tensor]
+
+
+def losses_side_by_side(left: Work[Extra], right: Work[Extra]) -> list[tuple[Tensor, Extra]]:
+    """Compute two losses, and what their functions return besides, at once."""
+    if not torch.is_grad_enabled():
+        return run_side_by_side(
+            lambda: left.function(left.argument), lambda: right.function(right.argument)
+        )
+    extras: list[Extra] = []
+    losses: tuple[Tensor, Tensor] = _Join.apply(  # pyright: ignore
+        (left, right), extras, left.argument, *left.parameters, right.argument, *right.parameters
+    )
+    return list(zip(losses, extras, strict=True))
+
+
+def run_side_by_side(left: Callable[[], Result], right: Callable[[], Result]) -> list[Result]:
+    """Run two functions at once, each with half of the threads; gradients are off."""
+    with _half_the_threads():
+        other = _pool().submit(_without_gradients, left)
+        mine = _without_gradients(right)
+        return [other.result(), mine]
+
+
+class _Join(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, works: tuple[Work[Any], Work[Any]], extras: list[Any], *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        left, right = works
+        done = run_side_by_side(
+            lambda: _loss_and_gradients(left), lambda: _loss_and_gradients(right)
+        )
+        extras.extend(extra for _, extra, _ in done)
+        ctx.gradients = [gradients for _, _, gradients in done]
+        return tuple(loss for loss, _, _ in done)
+
+    @staticmethod
+    def backward(ctx: Any, *d_losses: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = [
+            None if gradient is None else gradient * d_loss
+            for gradients, d_loss in zip(ctx.gradients, d_losses, strict=True)
+            for gradient in gradients
+        ]
+        return (None, None, *scaled)
+
+
+def _loss_and_gradients(work: Work[Extra]) -> tuple[Tensor, Extra, tuple[Tensor | None, ...]]:
+    with torch.enable_grad():
+        argument = work.argument.detach().requires_grad_()
+        loss, extra = work.function(argument)
+        trained = [p for p in work.parameters if p.requires_grad]
+        found = iter(torch.autograd.grad(loss, [argument, *trained], allow_unused=True))
+    first = next(found)
+    rest = [next(found) if p.requires_grad else None for p in work.parameters]
+    return loss.detach(), extra, (first, *rest)
+
+
+def _without_gradients(function: Callable[[], Result]) -> Result:
+    with torch.no_grad():
+        return function()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="elmo-direction")
+
+
+@contextmanager
+def _half_the_threads() -> Generator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads // 2))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,91 @@
+"""The token layer: each distinct word, by id, by spelling or both, becomes one vector."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.bilm.config import BiLMConfig, CharacterConfig
+from elmo.text.batches import Words
+from elmo.text.characters import CHARACTER_IDS
+
+
+class Highway(nn.Module):
+    """g relu(x T + t) + (1 - g) x, where the gate g = sigmoid(x C + c)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(size, size)
+        self.transform = nn.Linear(size, size)
+        for linear in (self.gate, self.transform):
+            nn.init.normal_(linear.weight, std=size**-0.5)
+        nn.init.constant_(self.gate.bias, -2.0)
+        nn.init.zeros_(self.transform.bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Mix each feature with a transformed one, (words, size)."""
+        gate = self.gate(features).sigmoid()
+        return gate * self.transform(features).relu() + (1 - gate) * features
+
+
+class CharacterCNN(nn.Module):
+    """Convolutions of several widths over a word's characters, maximum, highways."""
+
+    def __init__(self, config: CharacterConfig) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(CHARACTER_IDS, config.char_dim, padding_idx=0)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.char_dim, number, width) for width, number in config.filters
+        )
+        self.highways = nn.ModuleList(Highway(config.features) for _ in range(config.highways))
+        self.activation = torch.relu if config.activation == "relu" else torch.tanh
+        nn.init.uniform_(self.characters.weight, -1, 1)
+        nn.init.zeros_(self.characters.weight[0])
+
+    def forward(self, spellings: Tensor) -> Tensor:
+        """Turn (words, 50) character ids into (words, features)."""
+        characters = self.characters(spellings).transpose(1, 2)  # (words, char_dim, 50)
+        features = torch.cat(
+            [self.activation(filters(characters).amax(dim=2)) for filters in self.convolutions],
+            dim=1,
+        )
+        for highway in self.highways:
+            features = highway(features)
+        return features
+
+
+class TokenLayer(nn.Module):
+    """Word vector, character features or both, projected to the width of the model."""
+
+    def __init__(self, config: BiLMConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.words = (
+            None if config.input == "characters" else nn.Embedding(vocabulary, config.word_dim)
+        )
+        self.characters = CharacterCNN(config.characters) if config.spelled else None
+        parts = (config.word_dim if self.words is not None else 0) + (
+            config.characters.features if self.characters is not None else 0
+        )
+        needs_projection = config.spelled or parts != config.width
+        self.projection = nn.Linear(parts, config.width) if needs_projection else None
+        if self.words is not None:
+            nn.init.normal_(self.words.weight, std=config.word_dim**-0.5)
+            self.words.weight.requires_grad_(not config.freeze_words)
+
+    def forward(self, words: Words) -> Tensor:
+        """Return (words, width)."""
+        parts: list[Tensor] = []
+        if self.words is not None:
+            parts.append(self.words(words.ids))
+        if self.characters is not None:
+            parts.append(self.characters(cast("Tensor", words.spellings)))
+        features = torch.cat(parts, dim=1)
+        return features if self.projection is None else self.projection(features)
+
+
+def look_up(vectors: Tensor, places: Tensor) -> Tensor:
+    """Spread the vectors of distinct words over a reading: (time, batch, width)."""
+    return functional.embedding(places, vectors)

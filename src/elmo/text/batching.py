@@ -1,0 +1,142 @@
+"""Two ways to go through a corpus: documents of like length together, or one running stream.
+
+Both are the same machinery. A group is a set of spans read side by side, a window at a time; the
+forward direction takes its windows from the left, the backward one from the right, and each goes
+on from the state in which it left the window before. A short document is a span of one window, a
+50,000-word one a span of many, and a stream a span that does not end with the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.text.batches import Batch, WordTable, make_batch
+from elmo.text.shards import Shard, Shards
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batching:
+    """How text is cut into batches."""
+
+    batching: Literal["documents", "stream"] = "documents"
+    """documents: texts of like length together; stream: running text in windows, state carried."""
+    batch_tokens: int = 4096
+    """Tokens a batch, padding included."""
+    window: int = 256
+    """Longest stretch read in one step; longer texts go on in the next, with the state carried."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        if self.window < 2:
+            yield f"window: at least 2 tokens are needed, got {self.window}"
+        if self.batch_tokens < self.window:
+            yield (
+                f"batch_tokens ({self.batch_tokens}) must be at least window ({self.window}): "
+                "a batch holds at least one text"
+            )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Spans of one shard that are read side by side."""
+
+    shard: int
+    starts: Ids
+    ends: Ids
+
+    def windows(self, window: int) -> int:
+        """How many steps it takes to read the longest span."""
+        longest = int((self.ends - self.starts).max()) - 1
+        return max(1, -(-longest // window))
+
+
+def plan(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> Iterator[Group]:
+    """Divide shards into groups, each text in exactly one; shuffled unless there is no seed."""
+    random = None if seed is None else np.random.default_rng(seed)
+    order = np.arange(len(shards)) if random is None else random.permutation(len(shards))
+    for place in order.tolist():
+        if batching.batching == "stream":
+            yield _lanes(place, shards[place], batching)
+        else:
+            yield from _buckets(place, shards[place], batching, random)
+
+
+def count_batches(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> int:
+    """How many batches `read` will give."""
+    return sum(group.windows(batching.window) for group in plan(shards, batching, seed))
+
+
+def read(
+    shards: Shards,
+    table: WordTable,
+    batching: Batching,
+    seed: tuple[int, ...] | None = None,
+    skip: int = 0,
+) -> Iterator[Batch]:
+    """Read all texts once, from batch number `skip` on."""
+    for group in plan(shards, batching, seed):
+        windows = group.windows(batching.window)
+        if skip >= windows:
+            skip -= windows
+            continue
+        shard = shards[group.shard]
+        for step in range(skip, windows):
+            yield _window(shard, group, table, batching.window, step)
+        skip = 0
+
+
+def _buckets(
+    place: int, shard: Shard, batching: Batching, random: np.random.Generator | None
+) -> list[Group]:
+    """Documents of like length together, as many as the token budget allows."""
+    starts, ends, lengths = shard.starts, np.asarray(shard.ends), shard.lengths
+    order = np.arange(len(ends)) if random is None else random.permutation(len(ends))
+    order = order[np.argsort(lengths[order], kind="stable")]
+    cuts = _cuts(np.minimum(lengths[order] - 1, batching.window), batching.batch_tokens)
+    groups = [Group(place, starts[part], ends[part]) for part in np.split(order, cuts)]
+    if random is None:
+        return groups
+    return [groups[number] for number in random.permutation(len(groups))]
+
+
+def _cuts(steps: Ids, budget: int) -> list[int]:
+    """Where to cut ascending lengths so that (longest x number) stays within the budget."""
+    cuts: list[int] = []
+    first = 0
+    for place, longest in enumerate(steps.tolist()):
+        if place > first and longest * (place - first + 1) > budget:
+            cuts.append(place)
+            first = place
+    return cuts
+
+
+def _lanes(place: int, shard: Shard, batching: Batching) -> Group:
+    """A shard cut into lanes of equal length. A lane's last word is the next one's first."""
+    lanes = max(1, min(batching.batch_tokens // batching.window, len(shard.ids) // 2))
+    edges = np.linspace(0, len(shard.ids) - 1, lanes + 1).round().astype(np.int64)
+    return Group(place, edges[:-1], edges[1:] + 1)
+
+
+def _window(shard: Shard, group: Group, table: WordTable, window: int, step: int) -> Batch:
+    forward = [
+        _piece(shard, start + step * window, min(end, start + (step + 1) * window + 1), end - 1)
+        for start, end in zip(group.starts.tolist(), group.ends.tolist(), strict=True)
+    ]
+    backward = [
+        _piece(shard, max(start, end - (step + 1) * window - 1), end - step * window, start)[::-1]
+        for start, end in zip(group.starts.tolist(), group.ends.tolist(), strict=True)
+    ]
+    return make_batch(forward, backward, table, starts=step == 0)
+
+
+def _piece(shard: Shard, first: int, last: int, rest: int) -> Ids:
+    """The ids from `first` to `last`; of a span read to its end one word, with nothing to read."""
+    piece = shard.ids[first:last] if last - first > 1 else shard.ids[rest : rest + 1]
+    return np.asarray(piece, np.int64)
