@@ -11,7 +11,7 @@ inputs is taken for all steps at once, and the gradient is formed by hand, one p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -93,8 +93,7 @@ class LSTMLayer(nn.Module):
 
 
 def _scan(*arguments: Tensor | float | None) -> tuple[Tensor, Tensor]:
-    result: tuple[Tensor, Tensor] = _Scan.apply(*arguments)  # pyright: ignore
-    return result
+    return cast("tuple[Tensor, Tensor]", _Scan.apply(*arguments))
 
 
 class _Scan(torch.autograd.Function):
@@ -163,7 +162,7 @@ class _Scan(torch.autograd.Function):
             i, f, o, j = gates[t].chunk(4, dim=1)
             d_i, d_f, d_o, d_j = d_gates[t].chunk(4, dim=1)
             d_output = d_output + d_outputs[t]
-            if d_projected is not None:
+            if projection is not None and d_projected is not None:
                 if projection_clip is not None:
                     d_output = d_output * (outputs[t].abs() < projection_clip)
                 d_projected[t] = d_output

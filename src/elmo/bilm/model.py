@@ -85,10 +85,9 @@ class BiLM(nn.Module):
         self.vocabulary = vocabulary
         self.compute_dtype = torch.float32
         self.token_layer = TokenLayer(config, len(vocabulary))
-        words = self.token_layer.words
         self.forward_stack = LSTMStack(config)
         self.backward_stack = LSTMStack(config)
-        self.output = build_output(config, vocabulary, None if words is None else words.weight)
+        self.output = build_output(config, vocabulary, self.token_layer.word_vectors)
 
     @property
     def device(self) -> torch.device:
@@ -102,9 +101,10 @@ class BiLM(nn.Module):
 
     def tie(self) -> None:
         """Make the softmax use the word vectors, where the configuration says so."""
-        words = self.token_layer.words
-        if words is not None and isinstance(self.output, FullSoftmax) and self.config.softmax.tied:
-            self.output.weight = words.weight
+        vectors = self.token_layer.word_vectors
+        tied = self.config.softmax.tied and isinstance(self.output, FullSoftmax)
+        if vectors is not None and tied:
+            self.output.weight = vectors
 
     def forward(
         self, batch: Batch, state: BiLMState | None = None, random: Randomness | None = None

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -37,9 +37,8 @@ def losses_side_by_side(left: Work[Extra], right: Work[Extra]) -> list[tuple[Ten
             lambda: left.function(left.argument), lambda: right.function(right.argument)
         )
     extras: list[Extra] = []
-    losses: tuple[Tensor, Tensor] = _Join.apply(  # pyright: ignore
-        (left, right), extras, left.argument, *left.parameters, right.argument, *right.parameters
-    )
+    tensors = (left.argument, *left.parameters, right.argument, *right.parameters)
+    losses = cast("tuple[Tensor, Tensor]", _Join.apply((left, right), extras, *tensors))
     return list(zip(losses, extras, strict=True))
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.cross_entropy import cross_entropy_sum, sampled_cross_entropy_sum, slices
@@ -83,7 +83,8 @@ class SampledSoftmax(FullSoftmax):
         """Cross-entropy against the sample."""
         if not self.shared:
             return self._loss_of_own_samples(states, targets, random)
-        negatives, times = self._draw((self.samples,), random).unique(return_counts=True)
+        drawn = self._draw((self.samples,), random)
+        negatives, times = cast("tuple[Tensor, Tensor]", drawn.unique(return_counts=True))
         place = torch.full_like(self.bias, -1, dtype=torch.long)
         place[negatives] = torch.arange(len(negatives), device=place.device)
         kind = states.dtype

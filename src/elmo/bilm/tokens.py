@@ -75,6 +75,11 @@ class TokenLayer(nn.Module):
             nn.init.normal_(self.words.weight, std=config.word_dim**-0.5)
             self.words.weight.requires_grad_(not config.freeze_words)
 
+    @property
+    def word_vectors(self) -> nn.Parameter | None:
+        """The vectors of the vocabulary, where the model has them."""
+        return None if self.words is None else cast("nn.Parameter", self.words.weight)
+
     def forward(self, words: Words) -> Tensor:
         """Return (words, width)."""
         parts: list[Tensor] = []

@@ -85,7 +85,8 @@ class WordTable:
         """The distinct words at these places."""
         spellings = None
         if self.spelled:
-            spellings = torch.from_numpy(spell_all([self.words[place] for place in places]))
+            chosen: list[int] = places.tolist()
+            spellings = torch.from_numpy(spell_all([self.words[place] for place in chosen]))
         return Words(torch.from_numpy(self.ids[places]), spellings)
 
 

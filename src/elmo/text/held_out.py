@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 PHRASE = 5
+Hashes = NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -39,9 +41,7 @@ def _word_hash(word: str) -> int:
     return zlib.crc32(word.lower().encode("utf-8", "surrogatepass"))
 
 
-def _mixed(
-    values: np.ndarray[tuple[int], np.dtype[np.uint64]],
-) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _mixed(values: Hashes) -> Hashes:
     """Spread 64-bit values evenly (the finaliser of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
