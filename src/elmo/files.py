@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ def written_whole(path: Path) -> Generator[Path]:
     except OSError as error:
         raise explained(error, path) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def read_json(path: Path, limit: int = 64 << 20) -> Any:
     text = read_text(path, limit)
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: expected JSON; {error}") from None
 
 
@@ -111,6 +112,7 @@ def explained(error: OSError, path: Path) -> UserError:
         errno.EACCES: "no permission; choose another place or change its permissions",
         errno.EPERM: "no permission; choose another place or change its permissions",
         errno.EROFS: "the file system is read-only; choose another place",
+        errno.EEXIST: "a part of this path is a file, not a folder",
         errno.ENOTDIR: "a part of this path is a file, not a folder",
         errno.EISDIR: "this is a folder, a file was expected",
     }

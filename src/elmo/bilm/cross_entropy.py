@@ -15,6 +15,9 @@ ELEMENTS_PER_SLICE = 1 << 21
 
 def cross_entropy_sum(states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Sum of -log softmax(states weightᵀ + bias)[target] over the rows of (rows, d) states."""
+    if not torch.is_grad_enabled():
+        # A function of autograd is told of every parameter, even where no gradient is wanted.
+        states, weight, bias = states.detach(), weight.detach(), bias.detach()
     return _CrossEntropy.apply(states, weight, bias, targets)  # pyright: ignore
 
 

@@ -61,8 +61,9 @@ class ShardWriter:
         """Write what is still in memory."""
         if not self._ends:
             return
-        np.save(self._folder / f"{self._shards:05d}.ids.npy", self._ids[: self._used])
-        np.save(self._folder / f"{self._shards:05d}.ends.npy", np.array(self._ends, np.int64))
+        name = f"{self._shards:05d}"
+        _save(self._folder / f"{name}.ids.npy", self._ids[: self._used])
+        _save(self._folder / f"{name}.ends.npy", np.array(self._ends, np.int64))
         self._shards += 1
         self._used = 0
         self._ends = []
@@ -107,10 +108,19 @@ class Shards:
         """Replace each id by `new_ids[id]`, shard by shard, in place."""
         for name in self._names():
             path = self.folder / f"{name}.ids.npy"
-            np.save(path, new_ids[np.load(path, allow_pickle=False)])
+            _save(path, new_ids[np.load(path, allow_pickle=False)])
 
     def _names(self) -> list[str]:
         return sorted(path.name.split(".")[0] for path in self.folder.glob("*.ids.npy"))
+
+
+def _save(path: Path, values: NDArray[np.generic]) -> None:
+    """Write what np.save would, which can cut a file short on a full disk and not say so."""
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(
+            stream, np.lib.format.header_data_from_array_1_0(values)
+        )
+        stream.write(values.data)
 
 
 def _mapped(path: Path) -> NDArray[np.generic]:
