@@ -1,0 +1,27 @@
+"""What all tests share: how Hypothesis searches, and a vocabulary small enough to see through."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+
+# The same examples on every machine and every day: a test that fails must fail again.
+settings.register_profile(
+    "elmo",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("elmo")
+
+TINY_WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "naïve", "雨", "x" * 60)
+
+
+@pytest.fixture(scope="session")
+def vocabulary() -> Vocabulary:
+    """Three special words and ten others, the most frequent first."""
+    counts = (9, 9, 4, *range(30, 30 - 2 * len(TINY_WORDS), -2))
+    return Vocabulary((*SPECIAL_WORDS, *TINY_WORDS), counts)

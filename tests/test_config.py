@@ -1,0 +1,165 @@
+"""Settings come back from JSON as they were, and every mistake is told at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.config import check, from_json, nearest, to_json
+from elmo.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    pairs: tuple[tuple[int, int], ...] = ()
+    kind: Literal["round", "square"] = "round"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    size: int
+    share: float = 0.5
+    bound: float | None = None
+    open: bool = True
+    name: str = ""
+    inner: Inner = field(default_factory=Inner)
+
+    def problems(self) -> Iterable[str]:
+        if self.size < 1:
+            yield f"size: must be positive, got {self.size}"
+        if self.share > 1:
+            yield f"share: too large, got {self.share}"
+
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+INNERS = st.builds(
+    Inner,
+    pairs=st.lists(st.tuples(st.integers(), st.integers()), max_size=3).map(tuple),
+    kind=st.sampled_from(["round", "square"]),
+)
+OUTERS = st.builds(
+    Outer,
+    size=st.integers(),
+    share=FLOATS,
+    bound=st.none() | FLOATS,
+    open=st.booleans(),
+    name=st.text(),
+    inner=INNERS,
+)
+
+
+@given(OUTERS)
+def test_settings_survive_json(settings: Outer) -> None:
+    assert from_json(Outer, json.loads(json.dumps(to_json(settings))), "it") == settings
+
+
+def test_a_model_config_survives_json() -> None:
+    config = BiLMConfig(
+        input="both",
+        characters=CharacterConfig(filters=((1, 4), (3, 8)), activation="tanh"),
+        projection=7,
+        cell_clip=3.0,
+        softmax=SoftmaxConfig(loss="adaptive", cutoffs=(5, 9), tied=False),
+    )
+    assert from_json(BiLMConfig, json.loads(json.dumps(to_json(config))), "model") == config
+
+
+def test_what_is_left_out_takes_its_default() -> None:
+    assert from_json(Outer, {"size": 3}, "it") == Outer(size=3)
+
+
+def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
+    share = from_json(Outer, {"size": 3, "share": 1}, "it").share
+    assert isinstance(share, float)
+    assert share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"size": 1, "shaer": 0.1}, "it: unknown key 'shaer' (did you mean 'share'?)"),
+        ({}, "it: key 'size' is missing"),
+        ({"size": True}, "it.size: expected int, got True"),
+        ({"size": 1.5}, "it.size: expected int, got 1.5"),
+        ({"size": None}, "it.size: expected int, got None"),
+        ({"size": 1, "share": float("nan")}, "it.share: expected float, got nan"),
+        ({"size": 1, "bound": float("inf")}, "it.bound: expected float, got inf"),
+        ({"size": 1, "open": 1}, "it.open: expected bool, got 1"),
+        ({"size": 1, "name": 3}, "it.name: expected str, got 3"),
+        ({"size": 1, "inner": []}, "it.inner: expected an object, got list"),
+        ({"size": 1, "inner": {"pairs": "ab"}}, "it.inner.pairs: expected a list, got str"),
+        ({"size": 1, "inner": {"pairs": [[1]]}}, "it.inner.pairs[0]: expected 2 values, got 1"),
+        (
+            {"size": 1, "inner": {"pairs": [[1, 2], [3, "4"]]}},
+            "it.inner.pairs[1][1]: expected int, got '4'",
+        ),
+        (
+            {"size": 1, "inner": {"kind": "rond"}},
+            "it.inner.kind: expected one of round, square; got 'rond' (did you mean 'round'?)",
+        ),
+        ([], "it: expected an object, got list"),
+        (None, "it: expected an object, got NoneType"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(data: object, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        from_json(Outer, data, "it")
+    assert raised.value.problems == (problem,)
+
+
+def test_all_mistakes_are_told_together() -> None:
+    data = {"shrae": 1, "open": "yes", "inner": {"kind": 3, "knid": 1}}
+    with pytest.raises(ConfigError) as raised:
+        from_json(Outer, data, "it")
+    assert len(raised.value.problems) == 5
+
+
+def test_check_collects_the_problems_of_all_settings() -> None:
+    with pytest.raises(ConfigError) as raised:
+        check(Outer(size=0, share=2.0), Outer(size=1), Outer(size=-1))
+    assert raised.value.problems == (
+        "size: must be positive, got 0",
+        "share: too large, got 2.0",
+        "size: must be positive, got -1",
+    )
+    check(Outer(size=1), Outer(size=2))
+
+
+def test_nearest_is_silent_about_strangers() -> None:
+    assert nearest("dropuot", ["dropout", "hidden"]) == " (did you mean 'dropout'?)"
+    assert nearest("zzz", ["dropout", "hidden"]) == ""
+
+
+def test_defaults_contradict_nothing() -> None:
+    assert list(BiLMConfig().problems()) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (BiLMConfig(layers=0, hidden=0, word_dim=0), ["word_dim", "layers", "hidden"]),
+        (BiLMConfig(dropout=1.0), ["dropout"]),
+        (BiLMConfig(projection=0, word_dim=0), ["word_dim", "projection"]),
+        (BiLMConfig(projection_clip=1.0), ["projection_clip"]),
+        (BiLMConfig(cell_clip=-1.0), ["cell_clip"]),
+        (BiLMConfig(input="characters"), ["tied"]),
+        (BiLMConfig(word_dim=8), ["tied"]),
+        (BiLMConfig(freeze_words=True), ["freeze_words"]),
+        (BiLMConfig(softmax=SoftmaxConfig(loss="adaptive")), ["tied"]),
+        (BiLMConfig(softmax=SoftmaxConfig(samples=0)), ["samples"]),
+        (BiLMConfig(softmax=SoftmaxConfig(cutoffs=(9, 5))), ["cutoffs"]),
+        (BiLMConfig(softmax=SoftmaxConfig(cutoffs=(2,))), ["cutoffs"]),
+        (BiLMConfig(characters=CharacterConfig(filters=((51, 3),))), ["filters"]),
+        (BiLMConfig(characters=CharacterConfig(filters=())), ["filters"]),
+        (BiLMConfig(characters=CharacterConfig(char_dim=0, highways=-1)), ["char_dim", "highways"]),
+    ],
+)
+def test_contradictions_of_a_model_are_named(config: BiLMConfig, names: list[str]) -> None:
+    assert [problem.partition(":")[0] for problem in config.problems()] == names
