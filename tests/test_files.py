@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_no_half_folder(tmp_path: Path) -> None:
 
 def test_a_refused_write_is_told(tmp_path: Path) -> None:
     refused = PermissionError(errno.EACCES, "refused")
-    with pytest.raises(UserError, match="a.txt: no permission"):
+    with pytest.raises(UserError, match=r"a\.txt: no permission"):
         write_half(tmp_path / "a.txt", refused)
     with pytest.raises(UserError, match="model: no permission"):
         write_half_a_folder(tmp_path / "model", refused)
