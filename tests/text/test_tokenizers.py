@@ -73,7 +73,7 @@ def test_lower_case_does_not_move_cuts(text: str) -> None:
 
 @given(st.text())
 def test_whitespace_kind_only_splits(text: str) -> None:
-    assert build_tokenizer(TokenizerConfig(kind="whitespace"))(text) == text.split()
+    assert build_tokenizer(TokenizerConfig(tokenizer="whitespace"))(text) == text.split()
 
 
 @pytest.mark.parametrize(
@@ -87,27 +87,27 @@ def test_long_input_takes_linear_time(piece: str) -> None:
 
 
 def test_custom_function_is_used() -> None:
-    tokenize = build_tokenizer(TokenizerConfig(kind="custom", lowercase=True), lambda text: [text])
+    tokenize = build_tokenizer(TokenizerConfig(tokenizer="custom", lowercase=True), lambda text: [text])
     assert tokenize("Ab") == ["ab"]
 
 
 @pytest.mark.parametrize("result", [None, "ab", ("a",), ["a", ""], ["a b"], ["\u00a0"], [1]])
 def test_custom_function_must_return_words(result: object) -> None:
-    tokenize = build_tokenizer(TokenizerConfig(kind="custom"), lambda _: result)  # type: ignore[arg-type,return-value]
+    tokenize = build_tokenizer(TokenizerConfig(tokenizer="custom"), lambda _: result)  # type: ignore[arg-type,return-value]
     with pytest.raises(UserError, match="tokenizer function must return"):
         tokenize("some text")
 
 
 def test_custom_function_and_kind_go_together() -> None:
     with pytest.raises(UserError, match="there is no function"):
-        build_tokenizer(TokenizerConfig(kind="custom"))
+        build_tokenizer(TokenizerConfig(tokenizer="custom"))
     with pytest.raises(UserError, match="there is a function"):
         build_tokenizer(TokenizerConfig(), str.split)
 
 
 @pytest.mark.parametrize(
     "config",
-    [TokenizerConfig(), TokenizerConfig(lowercase=True), TokenizerConfig(kind="whitespace")],
+    [TokenizerConfig(), TokenizerConfig(lowercase=True), TokenizerConfig(tokenizer="whitespace")],
 )
 def test_tokenizers_travel_between_processes(config: TokenizerConfig) -> None:
     tokenize = build_tokenizer(config)

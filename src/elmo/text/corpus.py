@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import UserError
-from elmo.files import folder_written_whole, read_json, write_json, write_text
+from elmo.files import folder_written_whole, read_json, sha256, write_json, write_text
 from elmo.text.held_out import is_held_out
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.sources import ReadOptions, Source, read_documents
@@ -59,6 +59,8 @@ class Corpus:
 
     folder: Path
     fingerprint: str
+    digest: str
+    """Changes whenever the text does, whatever its files are called."""
     words: tuple[str, ...]
     counts: NDArray[np.int64]
     train: Shards
@@ -89,7 +91,7 @@ def prepare(
     """
     fingerprint = request.fingerprint()
     folder = (cache or cache_folder()) / "corpora" / fingerprint
-    if request.tokenizer.kind == "custom":
+    if request.tokenizer.tokenizer == "custom":
         # Nothing on disk can tell whether the user's function has changed.
         shutil.rmtree(folder, ignore_errors=True)
     if (folder / "corpus.json").exists():
@@ -103,12 +105,14 @@ def prepare(
 
 def load_corpus(folder: Path) -> Corpus:
     """Open a prepared corpus."""
-    if read_json(folder / "corpus.json").get("format") != FORMAT:
+    described = read_json(folder / "corpus.json")
+    if described.get("format") != FORMAT:
         raise UserError(f"{folder}: prepared by another version; delete it and run again")
     words, counts = read_counts(folder / "lexicon.txt")
     return Corpus(
         folder=folder,
         fingerprint=folder.name,
+        digest=str(described["digest"]),
         words=tuple(words),
         counts=np.array(counts, np.int64),
         train=Shards(folder / "train"),
@@ -150,7 +154,8 @@ def _write_corpus(
     train.close()
     held_out.close()
     _sort_lexicon(folder, lexicon)
-    write_json(folder / "corpus.json", {"format": FORMAT, **_described(request)})
+    digest = _digest(folder)
+    write_json(folder / "corpus.json", {"format": FORMAT, "digest": digest, **_described(request)})
 
 
 def _documents(request: CorpusRequest) -> Iterator[tuple[str, bool]]:
@@ -180,6 +185,14 @@ def _sort_lexicon(folder: Path, lexicon: _Lexicon) -> None:
     write_text(
         folder / "lexicon.txt", "".join(f"{words[place]}\t{counts[place]}\n" for place in order)
     )
+
+
+def _digest(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            whole.update(f"{path.relative_to(folder)} {sha256(path)}\n".encode())
+    return whole.hexdigest()
 
 
 def _described(request: CorpusRequest) -> dict[str, object]:

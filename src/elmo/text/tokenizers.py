@@ -21,7 +21,7 @@ Tokenizer = Callable[[str], list[str]]
 class TokenizerConfig:
     """How documents are cut into words; saved with every model."""
 
-    kind: Literal["regex", "whitespace", "custom"] = "regex"
+    tokenizer: Literal["regex", "whitespace", "custom"] = "regex"
     """regex: words, numbers and punctuation apart; whitespace: the text is tokenized already and
     is cut at spaces only; custom: a Python function of your own."""
 
@@ -31,16 +31,16 @@ class TokenizerConfig:
 
 def build_tokenizer(config: TokenizerConfig, custom: Tokenizer | None = None) -> Tokenizer:
     """Give the function that cuts a document into words."""
-    if (config.kind == "custom") != (custom is not None):
+    if (config.tokenizer == "custom") != (custom is not None):
         raise UserError(
-            "a tokenizer function is given exactly if the kind of the tokenizer is 'custom', but "
-            f"the kind is {config.kind!r} and there is {'no' if custom is None else 'a'} function; "
-            "pass the function the model was trained with, or choose the kind 'custom'"
+            "a tokenizer function is given exactly if the tokenizer is 'custom', but "
+            f"it is {config.tokenizer!r} and there is {'no' if custom is None else 'a'} function; "
+            "pass the function the model was trained with, or choose the tokenizer 'custom'"
         )
     if custom is not None:
         tokenize: Tokenizer = _Checked(custom)
     else:
-        tokenize = tokenize_words if config.kind == "regex" else str.split
+        tokenize = tokenize_words if config.tokenizer == "regex" else str.split
     return _Lowercased(tokenize) if config.lowercase else tokenize
 
 

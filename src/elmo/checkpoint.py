@@ -1,0 +1,172 @@
+"""Model folders: what training writes and everything else reads. Data only, never a pickle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from elmo.bilm.config import BiLMConfig
+from elmo.bilm.model import BiLM
+from elmo.config import Json, check, from_json, to_json
+from elmo.errors import UserError
+from elmo.files import read_json, write_json, written_whole
+from elmo.text.tokenizers import TokenizerConfig
+from elmo.text.vocabulary import Vocabulary
+
+FORMAT = 1
+CONFIG, WEIGHTS, VOCABULARY, CARD = (
+    "config.json",
+    "model.safetensors",
+    "vocabulary.txt",
+    "README.md",
+)
+Precision = Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A biLM with all that is needed to read new text as its training text was read."""
+
+    model: BiLM
+    tokenizer: TokenizerConfig
+    config: Json
+    folder: Path
+
+
+def save_config(
+    folder: Path, model: BiLMConfig, tokenizer: TokenizerConfig, stages: Mapping[str, Any]
+) -> None:
+    """Write the settings of all stages; `stages` are those the model itself does not need."""
+    content = {"format": FORMAT, "model": to_json(model), "tokenizer": to_json(tokenizer)}
+    write_json(folder / CONFIG, {**content, **stages})
+
+
+def save_weights(path: Path, model: BiLM, precision: Precision = "fp32") -> None:
+    """Write the parameters, a tied matrix once."""
+    kind = torch.float32 if precision == "fp32" else torch.bfloat16
+    save_tensors(path, {name: tensor.to(kind) for name, tensor in model_tensors(model).items()})
+
+
+def load_model(folder: Path | str, device: str = "cpu") -> LoadedModel:
+    """Open a model folder. Sizes are checked against its settings before memory is taken."""
+    folder = checked_folder(Path(folder))
+    config = read_config(folder)
+    settings = from_json(BiLMConfig, config.get("model"), f"{folder / CONFIG}: model")
+    tokenizer = from_json(TokenizerConfig, config.get("tokenizer"), f"{folder / CONFIG}: tokenizer")
+    check(settings)
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    model = build_with_weights(settings, vocabulary, folder / WEIGHTS)
+    return LoadedModel(model.to(device), tokenizer, config, folder)
+
+
+def build_with_weights(settings: BiLMConfig, vocabulary: Vocabulary, path: Path) -> BiLM:
+    """Build a model that takes its parameters from a file of exactly the right shapes."""
+    with torch.device("meta"):
+        model = BiLM(settings, vocabulary)
+    shapes = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
+    tensors = load_tensors(path, shapes)
+    frozen = {name for name, one in model.named_parameters() if not one.requires_grad}
+    model.load_state_dict(
+        {name: tensor.float() for name, tensor in tensors.items()}, strict=False, assign=True
+    )
+    model.tie()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+    return model
+
+
+def model_tensors(model: BiLM) -> dict[str, Tensor]:
+    """The parameters by name; where two names mean one tensor, only the first."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file that is whole or not there."""
+    with written_whole(path) as beside:
+        try:
+            save_file({name: one.contiguous().cpu() for name, one in tensors.items()}, beside)
+        except SafetensorError as error:
+            raise OSError(_errno_of(error), str(error)) from None
+
+
+def load_tensors(
+    path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> dict[str, Tensor]:
+    """Read a safetensors file; with `shapes`, only if it holds exactly these."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = cast("list[str]", list(file.keys()))
+            if shapes is not None:
+                found = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+                _compare_shapes(path, found, shapes)
+            return {name: file.get_tensor(name) for name in names}
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: damaged or not a safetensors file ({error})") from None
+
+
+def read_config(folder: Path) -> Json:
+    """Read config.json and make sure that this version understands it."""
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict) or "format" not in config:
+        raise UserError(f"{folder / CONFIG}: not the settings of an elmo model")
+    if config["format"] != FORMAT:
+        raise UserError(
+            f"{folder / CONFIG}: format {config['format']!r}, but this version reads {FORMAT}; "
+            "use the version of elmo that wrote it"
+        )
+    return cast("Json", config)
+
+
+def checked_folder(folder: Path) -> Path:
+    """Make sure that this is a folder whose files do not lead out of it."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: expected a model folder, but there is none")
+    for name in (CONFIG, WEIGHTS, VOCABULARY):
+        path = folder / name
+        if not path.exists():
+            raise UserError(f"{folder}: not a model folder, {name} is missing")
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
+    return folder
+
+
+def _compare_shapes(
+    path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]
+) -> None:
+    problems = [f"{name} is missing" for name in expected if name not in found]
+    problems += [f"{name} is not expected" for name in found if name not in expected]
+    problems += [
+        f"{name} is {found[name]}, expected {shape}"
+        for name, shape in expected.items()
+        if name in found and found[name] != shape
+    ]
+    if problems:
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise UserError(
+            f"{path} does not fit its config.json and vocabulary.txt: "
+            f"{'; '.join(problems[:5])}{more}"
+        )
+
+
+def _errno_of(error: SafetensorError) -> int:
+    """The number of the operating system's error that safetensors reports as text."""
+    _, found, rest = str(error).rpartition("os error ")
+    digits = rest.rstrip(")} \"'")
+    return int(digits) if found and digits.isdigit() else 0
+
+
+def parameter_count(model: BiLM) -> int:
+    """How many numbers the model has learned, a tied matrix counted once."""
+    return sum(math.prod(tensor.shape) for tensor in model_tensors(model).values())

@@ -1,0 +1,1 @@
+"""The language model put to use: evaluate, score, predict, generate."""

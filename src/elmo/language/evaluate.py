@@ -1,0 +1,159 @@
+"""How well both directions predict held-out text, always over the full softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.bilm.cross_entropy import slices
+from elmo.bilm.model import BiLM, BiLMState
+from elmo.text.batches import Batch, Reading
+from elmo.text.vocabulary import UNKNOWN
+
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Averages:
+    """Precision, recall and F1 averaged over the words that occur or are predicted."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class DirectionMetrics:
+    """What one direction achieved."""
+
+    targets: int
+    loss: float
+    """Mean negative log-probability, in nats."""
+    perplexity: float
+    accuracy: float
+    top5_accuracy: float
+    macro: Averages
+    weighted: Averages
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Both directions, and what they achieve together."""
+
+    forward: DirectionMetrics
+    backward: DirectionMetrics
+    perplexity: float
+    """The exponential of the two directions' mean loss."""
+    unknown_rate: float
+    """Share of the text's words that the vocabulary does not hold."""
+
+
+class _Tally:
+    """Running sums of one direction."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.loss = 0.0
+        self.targets = 0
+        self.top5 = 0
+        self.true = np.zeros(vocabulary, np.int64)
+        self.predicted = np.zeros(vocabulary, np.int64)
+        self.right = np.zeros(vocabulary, np.int64)
+
+    def add(self, log_probabilities: Tensor, targets: Tensor) -> None:
+        """Count a slice of predictions, (rows, words) against (rows,)."""
+        size = len(self.true)
+        best = log_probabilities.topk(min(TOP, size), dim=1).indices
+        hit = best == targets[:, None]
+        chosen = log_probabilities.gather(1, targets[:, None])
+        self.loss -= float(chosen.sum(dtype=torch.float64))
+        self.targets += len(targets)
+        self.top5 += int(hit.sum())
+        self.true += _counts(targets, size)
+        self.predicted += _counts(best[:, 0], size)
+        self.right += _counts(targets[hit[:, 0]], size)
+
+    def metrics(self) -> DirectionMetrics:
+        """Turn sums into rates."""
+        targets = max(1, self.targets)
+        macro, weighted = averages(self.true, self.predicted, self.right)
+        loss = self.loss / targets
+        return DirectionMetrics(
+            targets=self.targets,
+            loss=loss,
+            perplexity=perplexity(loss),
+            accuracy=int(self.right.sum()) / targets,
+            top5_accuracy=self.top5 / targets,
+            macro=macro,
+            weighted=weighted,
+        )
+
+
+def evaluate(model: BiLM, batches: Iterable[Batch]) -> Evaluation:
+    """Let both directions predict every word of the batches."""
+    tallies = (_Tally(len(model.vocabulary)), _Tally(len(model.vocabulary)))
+    unknown = words = 0
+    for batch, readings in read_through(model, batches):
+        for tally, (states, reading) in zip(tallies, readings, strict=True):
+            for part in slices(len(states), len(model.vocabulary)):
+                tally.add(model.output.log_probabilities(states[part]), reading.targets[part])
+        unknown += int((batch.forward.targets == UNKNOWN).sum())
+        words += batch.targets
+    forward, backward = (tally.metrics() for tally in tallies)
+    return Evaluation(
+        forward=forward,
+        backward=backward,
+        perplexity=perplexity((forward.loss + backward.loss) / 2),
+        unknown_rate=unknown / max(1, words),
+    )
+
+
+@torch.no_grad()
+def read_through(
+    model: BiLM, batches: Iterable[Batch]
+) -> Iterator[tuple[Batch, tuple[tuple[Tensor, Reading], ...]]]:
+    """Read batches in order, states carried; yield the top states at the steps asked for."""
+    state: BiLMState | None = None
+    for given in batches:
+        batch = given.to(model.device)
+        outputs = model.read(batch, None if batch.starts else state)
+        state = BiLMState(*(output.states for output in outputs))
+        yield (
+            batch,
+            tuple(
+                (output.layers[-1].flatten(0, 1)[reading.asked], reading)
+                for output, reading in zip(outputs, batch.readings, strict=True)
+            ),
+        )
+
+
+def averages(
+    true: NDArray[np.int64], predicted: NDArray[np.int64], right: NDArray[np.int64]
+) -> tuple[Averages, Averages]:
+    """Macro and weighted averages from counts a word.
+
+    Written out since scikit-learn wants all predictions in memory, and is not in the core.
+    """
+    present = (true + predicted) > 0
+    true, predicted, right = true[present], predicted[present], right[present]
+    precision = right / np.maximum(1, predicted)
+    recall = right / np.maximum(1, true)
+    f1 = 2 * right / np.maximum(1, true + predicted)
+    weights = true / max(1, true.sum())
+    macro = Averages(*(float(one.mean()) if len(one) else 0.0 for one in (precision, recall, f1)))
+    weighted = Averages(*(float(one @ weights) for one in (precision, recall, f1)))
+    return macro, weighted
+
+
+def perplexity(loss: float) -> float:
+    """The exponential of a mean loss; infinite where it is too large for a number."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+def _counts(ids: Tensor, size: int) -> NDArray[np.int64]:
+    return torch.bincount(ids, minlength=size).cpu().numpy()

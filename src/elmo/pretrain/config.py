@@ -1,0 +1,113 @@
+"""All settings of a pre-training run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from elmo.bilm.config import BiLMConfig
+from elmo.text.batching import Batching
+from elmo.text.readers.options import ReadOptions
+from elmo.text.tokenizers import TokenizerConfig
+
+OptimizerName = Literal["adamw", "adagrad", "sgd"]
+DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 3e-3, "adagrad": 0.2, "sgd": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """Which words the model can predict."""
+
+    min_count: int = 3
+    """Words seen less often are unknown."""
+    max_vocabulary: int | None = 100_000
+    """At most so many words, the most frequent ones."""
+    held_out_share: float = 0.02
+    """Share of the texts kept apart for validation; near copies of a text stay together."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        if self.min_count < 1:
+            yield f"min_count: must be positive, got {self.min_count}"
+        if self.max_vocabulary is not None and self.max_vocabulary < 4:
+            yield f"max_vocabulary: at least 4 (three are special), got {self.max_vocabulary}"
+        if not 0 <= self.held_out_share < 1:
+            yield f"held_out_share: expected a share from 0 to below 1, got {self.held_out_share}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How the model learns."""
+
+    epochs: int = 5
+    """How often the text is read."""
+    optimizer: OptimizerName = "adamw"
+    """adamw, adagrad (the paper's) or sgd."""
+    learning_rate: float | None = None
+    """Peak learning rate; none: 0.003 for adamw, 0.2 for adagrad, 1.0 for sgd."""
+    schedule: Literal["one_cycle", "cosine", "constant"] = "one_cycle"
+    """one_cycle: up, then down to nothing; cosine: warm-up, then a half wave; or constant."""
+    warmup: float = 0.1
+    """Share of the training in which the rate rises."""
+    weight_decay: float = 0.0
+    """Pull of the matrices towards zero (adamw, sgd)."""
+    clip: float = 1.0
+    """Longest gradient allowed; 0 for no bound."""
+    evaluations_per_epoch: int = 1
+    """How often the held-out text is evaluated in each epoch."""
+    evaluation_tokens: int = 200_000
+    """At most about so much of the held-out text is read each time."""
+    patience: int | None = None
+    """Stop after so many evaluations without a better one; none: train to the end."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 where the processor has units for it."""
+    saved_precision: Literal["fp32", "bf16"] = "fp32"
+    """Precision of the weights in the model folder."""
+    seed: int = 0
+    """Decides initial weights, order, dropout and samples."""
+    checkpoint_minutes: float = 1.0
+    """At most so much work is lost if the machine dies."""
+
+    @property
+    def peak_rate(self) -> float:
+        """The learning rate given, or the optimizer's own."""
+        return self.learning_rate or DEFAULT_RATES[self.optimizer]
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        for name in ("epochs", "evaluations_per_epoch", "evaluation_tokens"):
+            if getattr(self, name) < 1:
+                yield f"{name}: must be positive, got {getattr(self, name)}"
+        for name in ("weight_decay", "clip", "seed", "checkpoint_minutes"):
+            if getattr(self, name) < 0:
+                yield f"{name}: cannot be negative, got {getattr(self, name)}"
+        if self.learning_rate is not None and self.learning_rate <= 0:
+            yield f"learning_rate: must be positive, got {self.learning_rate}"
+        if not 0 <= self.warmup <= 1:
+            yield f"warmup: expected a share from 0 to 1, got {self.warmup}"
+        if self.patience is not None and self.patience < 1:
+            yield f"patience: must be positive, got {self.patience}"
+        if self.optimizer == "adagrad" and self.weight_decay:
+            yield "weight_decay: adagrad is used without; set it to 0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig:
+    """Everything that decides what a run computes."""
+
+    read: ReadOptions = field(default_factory=ReadOptions)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    model: BiLMConfig = field(default_factory=BiLMConfig)
+    batching: Batching = field(default_factory=Batching)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings, stage by stage."""
+        yield from self.vocabulary.problems()
+        yield from self.model.problems()
+        yield from self.batching.problems()
+        yield from self.training.problems()
+        if self.training.patience is not None and self.vocabulary.held_out_share == 0:
+            yield "patience: nothing is held out, so there is nothing to be patient about"

@@ -1,0 +1,66 @@
+"""Optimizer and learning rate: both functions of the settings and of how far the run is."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.optim import SGD, Adagrad, AdamW, Optimizer
+
+from elmo.pretrain.config import TrainingConfig
+
+MOMENTUM = 0.9
+
+
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
+    """An optimizer over what is trained; only matrices between layers decay."""
+    decayed: list[nn.Parameter] = []
+    kept: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            is_matrix = parameter.dim() > 1 and not name.startswith(("token_layer.words", "output"))
+            (decayed if is_matrix else kept).append(parameter)
+    groups = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": kept, "weight_decay": 0.0},
+    ]
+    rate = config.peak_rate
+    if config.optimizer == "adamw":
+        return AdamW(groups, lr=rate, betas=(0.9, 0.99), fused=True)
+    if config.optimizer == "adagrad":
+        return Adagrad(groups, lr=rate, initial_accumulator_value=1.0)
+    return SGD(groups, lr=rate, momentum=MOMENTUM, nesterov=True)
+
+
+def learning_rate(config: TrainingConfig, done: float) -> float:
+    """The rate when a share of `done`, from 0 to 1, of the training lies behind."""
+    if config.warmup and done < config.warmup:
+        start = 0.04 if config.schedule == "one_cycle" else 0.0
+        return config.peak_rate * max(1e-4, start + (1 - start) * done / config.warmup)
+    rest = min(1.0, (done - config.warmup) / max(1e-9, 1 - config.warmup))
+    if config.schedule == "constant":
+        return config.peak_rate
+    floor = 1e-3 if config.schedule == "one_cycle" else 0.0
+    return config.peak_rate * (floor + (1 - floor) * (1 + math.cos(math.pi * rest)) / 2)
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Use this learning rate in the next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def compute_precision(wanted: str, device: torch.device) -> torch.dtype:
+    """The number format of the matrix products: bf16 only where it is asked for or fast."""
+    if wanted == "fp32" or (wanted == "auto" and not has_bf16_units(device)):
+        return torch.float32
+    return torch.bfloat16
+
+
+def has_bf16_units(device: torch.device) -> bool:
+    """Whether this device multiplies bf16 matrices in hardware."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # older versions cannot tell
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))

@@ -1,0 +1,103 @@
+"""What a run tells those who watch it: a terminal, a log file, TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo.errors import require_extra
+from elmo.files import write_text
+from elmo.language.evaluate import Evaluation
+from elmo.pretrain.position import Position
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """How training goes, averaged over the steps since the last report."""
+
+    step: int
+    epoch: int
+    done: float
+    """Share of the training that lies behind."""
+    targets: int
+    loss_forward: float
+    """Training loss in nats a word; of a sampled softmax it is an estimate."""
+    loss_backward: float
+    learning_rate: float
+    tokens_per_second: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """What the model achieves on the held-out text."""
+
+    position: Position
+    evaluation: Evaluation
+    is_best: bool
+
+    @property
+    def step(self) -> int:
+        """The step after which it was made."""
+        return self.position.step
+
+
+Report = StepReport | EvaluationReport
+Listener = Callable[[Report], None]
+
+
+class JsonLog:
+    """Appends every report to log.jsonl."""
+
+    def __init__(self, path: Path, resumed_at: int) -> None:
+        self._path = path
+        if path.exists():
+            _forget_after(path, resumed_at)
+
+    def __call__(self, report: Report) -> None:
+        kind = "step" if isinstance(report, StepReport) else "evaluation"
+        entry = {"kind": kind, "time": round(time.time(), 3), "step": report.step}
+        entry |= asdict(report)
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(entry) + "\n")
+
+
+class TensorBoardLog:
+    """Draws losses and held-out perplexity in TensorBoard (extra `track`)."""
+
+    def __init__(self, folder: Path) -> None:
+        board: Any = require_extra("torch.utils.tensorboard", "track")
+        self._writer = board.SummaryWriter(str(folder))
+
+    def __call__(self, report: Report) -> None:
+        if isinstance(report, StepReport):
+            self._add(report.step, "train/loss_forward", report.loss_forward)
+            self._add(report.step, "train/loss_backward", report.loss_backward)
+            self._add(report.step, "train/learning_rate", report.learning_rate)
+            self._add(report.step, "train/tokens_per_second", report.tokens_per_second)
+        else:
+            evaluation = report.evaluation
+            self._add(report.step, "held_out/perplexity_forward", evaluation.forward.perplexity)
+            self._add(report.step, "held_out/perplexity_backward", evaluation.backward.perplexity)
+            self._writer.flush()
+
+    def _add(self, step: int, name: str, value: float) -> None:
+        self._writer.add_scalar(name, value, step)
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Drop what a resumed run is going to say again, and a line cut short by a crash."""
+    kept: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            break
+        if entry["step"] > step:
+            break
+        kept.append(line + "\n")
+    write_text(path, "".join(kept))
