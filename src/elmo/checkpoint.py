@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig
@@ -22,12 +22,11 @@ from elmo.text.tokenizers import TokenizerConfig
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 1
-CONFIG, WEIGHTS, VOCABULARY, CARD = (
-    "config.json",
-    "model.safetensors",
-    "vocabulary.txt",
-    "README.md",
-)
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+VOCABULARY = "vocabulary.txt"
+CARD = "README.md"
+Shapes = Mapping[str, tuple[int, ...]]
 Precision = Literal["fp32", "bf16"]
 
 
@@ -97,13 +96,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
             raise OSError(_errno_of(error), str(error)) from None
 
 
-def load_tensors(
-    path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
-) -> dict[str, Tensor]:
+def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
     """Read a safetensors file; with `shapes`, only if it holds exactly these."""
     try:
-        with safe_open(path, framework="pt") as file:
-            names = cast("list[str]", list(file.keys()))
+        with cast("Any", safe_open(path, framework="pt")) as file:
+            names: list[str] = list(file.keys())
             if shapes is not None:
                 found = {name: tuple(file.get_slice(name).get_shape()) for name in names}
                 _compare_shapes(path, found, shapes)
@@ -142,9 +139,7 @@ def checked_folder(folder: Path) -> Path:
     return folder
 
 
-def _compare_shapes(
-    path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]
-) -> None:
+def _compare_shapes(path: Path, found: Shapes, expected: Shapes) -> None:
     problems = [f"{name} is missing" for name in expected if name not in found]
     problems += [f"{name} is not expected" for name in found if name not in expected]
     problems += [

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: each whole or not there, verified by checksum, the newest valid one used."""
+"""Checkpoints of a run: each whole or not there; the newest with a right checksum is used."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from elmo.text.batching import count_batches, read
 from elmo.text.corpus import Corpus
 
 HELD_OUT_ORDER = (0,)
-"""Seed of the order in which held-out texts are read, so that the first ones are no special ones."""
+"""Seed of the order of the held-out texts: the first ones should not be special ones."""
 
 
 def train(

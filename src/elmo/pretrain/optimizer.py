@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -62,5 +64,6 @@ def has_bf16_units(device: torch.device) -> bool:
     """Whether this device multiplies bf16 matrices in hardware."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # older versions cannot tell
+    ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
+    capabilities = ask()  # nothing, where torch is too old to tell
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
