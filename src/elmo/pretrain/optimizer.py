@@ -65,5 +65,5 @@ def has_bf16_units(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
-    capabilities = ask()  # nothing, where torch is too old to tell
+    capabilities: dict[str, Any] = ask()  # nothing, where torch is too old to tell
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))

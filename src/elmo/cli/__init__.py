@@ -1,0 +1,1 @@
+"""The `elmo` command: one small file a subcommand, imported when it is called."""

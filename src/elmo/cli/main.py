@@ -1,0 +1,72 @@
+"""Finds the subcommand, reads its arguments, and turns users' mistakes into one line and a 2."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import elmo
+from elmo.config import nearest
+from elmo.errors import UserError
+
+COMMANDS = {
+    "check": "look through a corpus before training on it",
+    "pretrain": "train a biLM on any text, or go on with a run",
+    "evaluate": "perplexity and accuracy of a biLM on a text",
+    "info": "what is in a model folder",
+    "score": "log-probability of each word of a text, both directions",
+    "predict": "candidates for a blank, from both directions",
+    "generate": "write on from a prompt, forwards or backwards",
+}
+OK, MISTAKE, INTERRUPTED = 0, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0 if it did what was asked, 2 for a user's mistake."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(given)
+    except UserError as error:
+        sys.stderr.write(f"elmo: {error}\n")
+        return MISTAKE
+    except KeyboardInterrupt:
+        sys.stderr.write("elmo: interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has had enough; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _dispatch(given: list[str]) -> int:
+    if not given or given[0] in ("-h", "--help"):
+        print(_overview())
+        return OK if given else MISTAKE
+    if given[0] in ("-V", "--version"):
+        print(f"elmo {elmo.__version__}")
+        return OK
+    name, rest = given[0], given[1:]
+    if name not in COMMANDS:
+        raise UserError(f"unknown command {name!r}{nearest(name, COMMANDS)}; see elmo --help")
+    command: Any = importlib.import_module(f"elmo.cli.{name}")
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    return command.run(command.parse(rest))
+
+
+def _overview() -> str:
+    lines = [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: elmo COMMAND …",
+            "",
+            "Deep contextual word embeddings that you can train on your own text, and trust.",
+            "",
+            *lines,
+            "",
+            "elmo COMMAND --help tells more; elmo --version tells the version.",
+        ]
+    )
