@@ -10,39 +10,52 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 PHRASE = 5
 Hashes = NDArray[np.uint64]
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+_WORDS_REMEMBERED = 1 << 20
+_ODD = 0x9E3779B97F4A7C15
+_WRAP = 2**64 - 1
+_POWERS = np.array([_ODD**place & _WRAP for place in reversed(range(PHRASE))], np.uint64)
+# The constants of SplitMix64's finaliser, in its order; as arrays they cost less than as scalars.
+_SHIFTS = tuple(np.array(shift, np.uint64) for shift in (30, 27, 31))
+_FACTORS = tuple(np.array(factor, np.uint64) for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 def is_held_out(tokens: Sequence[str], share: float) -> bool:
     """Whether a tokenised text belongs to the held-out part."""
-    return share > 0 and _representative(tokens) < share * 2**64
+    return share > 0 and representative_phrase(tokens) < share * 2**64
 
 
-def _representative(tokens: Sequence[str]) -> int:
+def representative_phrase(tokens: Sequence[str]) -> int:
     """A hash of the phrase that stands for the text, uniform over 64 bits."""
-    words = np.array([_word_hash(token) for token in tokens], np.uint64)
-    phrases = words[: max(1, len(words) - PHRASE + 1)].copy()
-    for offset in range(1, min(PHRASE, len(words))):
-        phrases = phrases * _ODD + words[offset : offset + len(phrases)]
+    words = np.fromiter(map(_word_hash, tokens), np.uint64, len(tokens))
+    # A phrase w v … z is the number w ODD^4 + v ODD^3 + … + z, of all phrases at once.
+    phrases = np.correlate(words, _POWERS[-len(words) :], "valid")
     # Two different mixtures: the smallest of one set of hashes is anything but uniform.
-    chosen = phrases[np.argmin(_mixed(phrases))]
-    return int(_mixed(np.array([chosen]) + _ODD)[0])
+    chosen = int(phrases[_mixed(phrases).argmin()])
+    return int(_mixed(np.array([chosen + _ODD & _WRAP], np.uint64))[0])
 
 
-@lru_cache(maxsize=1 << 20)
-def _word_hash(word: str) -> int:
-    return zlib.crc32(word.lower().encode("utf-8", "surrogatepass"))
+class _WordHashes(dict[str, int]):
+    """The hash of each word, whatever its case: computed once, forgotten before memory fills."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _WORDS_REMEMBERED:
+            self.clear()
+        self[word] = zlib.crc32(word.lower().encode("utf-8", "surrogatepass"))
+        return self[word]
+
+
+_word_hash = _WordHashes().__getitem__
 
 
 def _mixed(values: Hashes) -> Hashes:
     """Spread 64-bit values evenly (the finaliser of SplitMix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    values = (values ^ (values >> _SHIFTS[0])) * _FACTORS[0]
+    values = (values ^ (values >> _SHIFTS[1])) * _FACTORS[1]
+    return values ^ (values >> _SHIFTS[2])
