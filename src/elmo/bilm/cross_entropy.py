@@ -40,9 +40,9 @@ def sampled_cross_entropy_sum(
 
 
 def slices(rows: int, columns: int) -> list[slice]:
-    """Cut rows so that a slice of the (rows, columns) matrix stays in the cache."""
+    """Cut rows so that a slice of the (rows, columns) matrix stays in the cache; at least one."""
     size = min(1024, max(128, ELEMENTS_PER_SLICE // max(1, columns)))
-    return [slice(first, first + size) for first in range(0, rows, size)]
+    return [slice(first, first + size) for first in range(0, max(1, rows), size)]
 
 
 class _CrossEntropy(torch.autograd.Function):

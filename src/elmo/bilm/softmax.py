@@ -117,7 +117,7 @@ class SampledSoftmax(FullSoftmax):
             )
             for part in slices(len(states), self.samples * states.shape[1])
         ]  # fmt: skip
-        return torch.stack([self.bias.new_zeros(()), *losses]).sum()
+        return torch.stack(losses).sum()
 
     def _own_slice(self, states: Tensor, targets: Tensor, negatives: Tensor) -> Tensor:
         kind = states.dtype
