@@ -1,0 +1,274 @@
+"""Every softmax gives probabilities; the cheap ones are true to the full one."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.bilm.config import BiLMConfig, SoftmaxConfig
+from elmo.bilm.model import BiLM
+from elmo.bilm.softmax import (
+    AdaptiveSoftmax,
+    FullSoftmax,
+    OutputLayer,
+    SampledSoftmax,
+    build_output,
+    sampling_distribution,
+)
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+
+SIZE = 30
+ROWS = 6
+KINDS = ["full", "sampled", "adaptive"]
+SAMPLERS = [(sampler, shared) for sampler in ("log_uniform", "unigram") for shared in (True, False)]
+samplers = pytest.mark.parametrize(("sampler", "shared"), SAMPLERS)
+
+
+def words() -> Vocabulary:
+    names = tuple(f"w{rank}" for rank in range(SIZE - 3))
+    return Vocabulary((*SPECIAL_WORDS, *names), (9, 9, 0, *range(60, 60 - 2 * len(names), -2)))
+
+
+def build(loss: str, *, width: int = 5, seed: int = 0, **settings: object) -> OutputLayer:
+    softmax = SoftmaxConfig(loss=loss, tied=False, **settings)  # pyright: ignore
+    config = BiLMConfig(hidden=width, softmax=softmax)
+    torch.manual_seed(seed)
+    layer = build_output(config, words(), None).double()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape) * 0.7)
+    return layer
+
+
+def rows(width: int = 5, number: int = ROWS) -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(1)
+    states = torch.randn(number, width, generator=random, dtype=torch.float64)
+    return states, torch.randint(SIZE, (number,), generator=random)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def full_loss(layer: OutputLayer, states: Tensor, targets: Tensor) -> Tensor:
+    assert isinstance(layer, FullSoftmax)
+    logits = states @ layer.weight.t() + layer.bias
+    return functional.cross_entropy(logits, targets, reduction="sum")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_probabilities_sum_to_one(kind: str) -> None:
+    states, _ = rows()
+    found = build(kind, cutoffs=(8, 20)).log_probabilities(states)
+    assert found.shape == (ROWS, SIZE)
+    torch.testing.assert_close(found.exp().sum(dim=1), torch.ones(ROWS, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("kind", ["full", "adaptive"])
+def test_the_exact_losses_are_those_of_the_probabilities(kind: str) -> None:
+    layer = build(kind, cutoffs=(8, 20))
+    states, targets = rows(number=300)
+    assert set(range(SIZE)) == set(targets.tolist())
+    states.requires_grad_()
+    leaves = [states, *layer.parameters()]
+    loss = layer.loss(states, targets, None)
+    expected = -layer.log_probabilities(states)[torch.arange(300), targets].sum()
+    torch.testing.assert_close(loss, expected)
+    for one, other in zip(
+        torch.autograd.grad(loss, leaves), torch.autograd.grad(expected, leaves), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_sampled_softmax_predicts_with_all_words() -> None:
+    layer = build("sampled", samples=2)
+    states, targets = rows()
+    found = -layer.log_probabilities(states)[torch.arange(ROWS), targets].sum()
+    torch.testing.assert_close(found, full_loss(layer, states, targets))
+
+
+@samplers
+def test_the_sampled_loss_tends_to_the_full_one(sampler: str, shared: bool) -> None:
+    states, targets = rows()
+    errors: list[float] = []
+    for samples in (3, 30, 1500):
+        layer = build("sampled", samples=samples, sampler=sampler, shared_negatives=shared)
+        exact = full_loss(layer, states, targets)
+        with torch.no_grad():
+            found = [layer.loss(states, targets, generator(seed)) for seed in range(25)]
+        errors.append(abs(torch.stack(found).mean().item() - exact.item()) / ROWS)
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[0] > 0.1
+    assert errors[2] < 0.01
+
+
+@samplers
+def test_the_estimated_partition_function_is_unbiased(sampler: str, shared: bool) -> None:
+    layer = build("sampled", samples=4, sampler=sampler, shared_negatives=shared)
+    states, targets = rows(number=1)
+    exact = full_loss(layer, states, targets).exp().item()
+    with torch.no_grad():
+        found = [layer.loss(states, targets, generator(seed)).exp().item() for seed in range(2500)]
+    error = statistics.stdev(found) / math.sqrt(len(found))
+    assert abs(statistics.mean(found) - exact) < 4 * error
+    # The bound is tight enough to tell an estimate that forgets the true word's own draws.
+    assert error < 0.05 * exact
+
+
+@samplers
+def test_gradients_of_the_sampled_loss_against_differences(sampler: str, shared: bool) -> None:
+    layer = build("sampled", samples=8, sampler=sampler, shared_negatives=shared)
+    states, targets = rows(number=3)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def loss(given: Tensor, *parameters: Tensor) -> Tensor:
+        with torch.no_grad():
+            for name, value in zip(names, parameters, strict=True):
+                layer.get_parameter(name).copy_(value)
+        return layer.loss(given, targets, generator(3))
+
+    leaves = [states.clone().requires_grad_(), *(p.detach().clone() for p in layer.parameters())]
+    value = loss(*leaves)
+    analytic = torch.autograd.grad(value, [leaves[0], *layer.parameters()])
+    for number, leaf in enumerate(leaves):
+        torch.testing.assert_close(
+            analytic[number], differences(loss, leaves, number, leaf), rtol=1e-5, atol=1e-7
+        )
+
+
+def differences(loss: object, leaves: list[Tensor], number: int, leaf: Tensor) -> Tensor:
+    """The slope of a loss in each element of one of its arguments, from values alone."""
+    slope = torch.empty(leaf.numel(), dtype=torch.float64)
+    with torch.no_grad():
+        for place in range(leaf.numel()):
+            values: list[Tensor] = []
+            for step in (1e-5, -1e-5):
+                moved = leaf.clone()
+                moved.view(-1)[place] += step
+                given = [*leaves[:number], moved, *leaves[number + 1 :]]
+                values.append(loss(*given))  # pyright: ignore
+            slope[place] = (values[0] - values[1]) / 2e-5
+        loss(*leaves)  # pyright: ignore
+    return slope.view_as(leaf)
+
+
+def test_negatives_are_shared_or_not() -> None:
+    states, targets = rows(number=1)
+    twice = states.repeat(2, 1), targets.repeat(2)
+    shared = build("sampled", samples=5, shared_negatives=True)
+    own = build("sampled", samples=5, shared_negatives=False)
+    one = shared.loss(states, targets, generator(0))
+    torch.testing.assert_close(shared.loss(*twice, generator(0)), 2 * one)
+    one = own.loss(states, targets, generator(0))
+    assert not torch.isclose(own.loss(*twice, generator(0)), 2 * one)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_sample_is_a_function_of_the_generator(shared: bool) -> None:
+    layer = build("sampled", samples=5, shared_negatives=shared)
+    first, again, other = (layer.loss(*rows(), generator(seed)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_asks_for_nothing_has_no_loss(kind: str, shared: bool) -> None:
+    layer = build(kind, samples=5, shared_negatives=shared, cutoffs=(8, 20))
+    states = torch.zeros(0, 5, dtype=torch.float64, requires_grad=True)
+    loss = layer.loss(states, torch.zeros(0, dtype=torch.long), generator(0))
+    loss.backward()
+    assert loss == 0
+    assert all(p.grad is None or p.grad.eq(0).all() for p in layer.parameters())
+
+
+def test_what_negatives_are_drawn_from() -> None:
+    zipf = [math.log((rank + 2) / (rank + 1)) / math.log(SIZE + 1) for rank in range(SIZE)]
+    assert sampling_distribution("log_uniform", words()).tolist() == pytest.approx(zipf)
+    smoothed = [max(1, count) ** 0.75 for count in words().counts]
+    expected = [chance / sum(smoothed) for chance in smoothed]
+    assert sampling_distribution("unigram", words()).tolist() == pytest.approx(expected)
+
+
+def test_adaptive_agrees_with_torch() -> None:
+    # As wide as it takes for both to give the clusters the same sizes.
+    width = 128
+    ours = build("adaptive", width=width, cutoffs=(8, 20))
+    assert isinstance(ours, AdaptiveSoftmax)
+    theirs = nn.AdaptiveLogSoftmaxWithLoss(width, SIZE, [8, 20], div_value=4.0, head_bias=True)
+    theirs = theirs.double()
+    with torch.no_grad():
+        theirs.head.weight.copy_(ours.head_weight)
+        theirs.head.bias.copy_(ours.head_bias)
+        for number, tail in enumerate(theirs.tail):
+            tail[0].weight.copy_(ours.projections[number])  # pyright: ignore
+            tail[1].weight.copy_(ours.weights[number])  # pyright: ignore
+            ours.biases[number].zero_()  # torch has none
+    states, targets = rows(width, number=200)
+    torch.testing.assert_close(ours.log_probabilities(states), theirs.log_prob(states))
+    torch.testing.assert_close(ours.loss(states, targets, None), theirs(states, targets).loss * 200)
+
+
+@pytest.mark.parametrize("cutoffs", [(), (SIZE,), (SIZE, 10 * SIZE)])
+def test_adaptive_without_rare_words_is_full(cutoffs: tuple[int, ...]) -> None:
+    adaptive, full = build("adaptive", cutoffs=cutoffs), build("full")
+    assert isinstance(adaptive, AdaptiveSoftmax)
+    assert isinstance(full, FullSoftmax)
+    with torch.no_grad():
+        full.weight.copy_(adaptive.head_weight)
+        full.bias.copy_(adaptive.head_bias)
+    states, targets = rows()
+    torch.testing.assert_close(adaptive.log_probabilities(states), full.log_probabilities(states))
+    torch.testing.assert_close(
+        adaptive.loss(states, targets, None), full_loss(full, states, targets)
+    )
+
+
+def test_adaptive_clusters_have_biases_of_their_own() -> None:
+    layer = build("adaptive", cutoffs=(8, 20))
+    assert isinstance(layer, AdaptiveSoftmax)
+    states, _ = rows()
+    before = layer.log_probabilities(states)
+    with torch.no_grad():
+        layer.biases[0][3] += 1.0
+    after = layer.log_probabilities(states)
+    # Only inside the cluster, whose own probability stays.
+    assert torch.equal(after[:, :8], before[:, :8])
+    assert torch.equal(after[:, 20:], before[:, 20:])
+    assert (after[:, 11] > before[:, 11]).all()
+    torch.testing.assert_close(after[:, 8:20].exp().sum(1), before[:, 8:20].exp().sum(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("full", FullSoftmax), ("sampled", SampledSoftmax), ("adaptive", AdaptiveSoftmax)],
+)
+def test_the_softmax_asked_for_is_built(kind: str, expected: type[OutputLayer]) -> None:
+    assert type(build(kind, cutoffs=(8,))) is expected
+
+
+@pytest.mark.parametrize("kind", ["full", "sampled"])
+def test_tied_weights_are_one_parameter(kind: str) -> None:
+    softmax = SoftmaxConfig(loss=kind, tied=True)  # pyright: ignore
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4, softmax=softmax), words())
+    assert isinstance(model.output, FullSoftmax)
+    assert model.token_layer.words is not None
+    assert model.output.weight is model.token_layer.words.weight
+    model.output.weight = nn.Parameter(torch.zeros(SIZE, 4))
+    model.tie()
+    assert model.output.weight is model.token_layer.words.weight
+
+
+def test_separate_weights_are_two() -> None:
+    softmax = SoftmaxConfig(loss="full", tied=False)
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4, softmax=softmax), words())
+    assert isinstance(model.output, FullSoftmax)
+    assert model.token_layer.words is not None
+    before = model.output.weight
+    model.tie()
+    assert model.output.weight is before is not model.token_layer.words.weight
