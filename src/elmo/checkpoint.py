@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -18,8 +19,8 @@ from elmo.bilm.model import BiLM
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
 from elmo.files import read_json, write_json, written_whole
-from elmo.text.tokenizers import TokenizerConfig
-from elmo.text.vocabulary import Vocabulary
+from elmo.text.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
+from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
 
 FORMAT = 1
 CONFIG = "config.json"
@@ -28,6 +29,8 @@ VOCABULARY = "vocabulary.txt"
 CARD = "README.md"
 Shapes = Mapping[str, tuple[int, ...]]
 Precision = Literal["fp32", "bf16"]
+Text = str | Sequence[str]
+"""A text as it was written, or as words already."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,31 @@ class LoadedModel:
 
     model: BiLM
     tokenizer: TokenizerConfig
-    config: Json
-    folder: Path
+    config: Json = field(default_factory=dict[str, Any])
+    """The settings of all stages, where they are known."""
+    custom_tokenizer: Tokenizer | None = None
+    """The function of a custom tokenizer."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """Cut a text into words as the training text was cut."""
+        if self.tokenizer.tokenizer == "custom" and self.custom_tokenizer is None:
+            raise UserError(
+                "this model reads words cut by a tokenizer function of its maker, which its folder "
+                "does not hold; give words already cut, or the function "
+                "(load_model(…, custom_tokenizer=…))"
+            )
+        return build_tokenizer(self.tokenizer, self.custom_tokenizer)(text)
+
+    def words(self, text: Text) -> list[str]:
+        """The words of a text; boundaries are the model's to add, so none may be among them."""
+        words = self.tokenize(text) if isinstance(text, str) else list(text)
+        for boundary in (SPECIAL_WORDS[BEGIN], SPECIAL_WORDS[END]):
+            if boundary in words:
+                raise UserError(
+                    f"a text holds {boundary!r}, which stands for its begin or end and is added by "
+                    "the model; take it out, or write it in another way"
+                )
+        return words
 
 
 def save_config(
@@ -54,7 +80,9 @@ def save_weights(path: Path, model: BiLM, precision: Precision = "fp32") -> None
     save_tensors(path, {name: tensor.to(kind) for name, tensor in model_tensors(model).items()})
 
 
-def load_model(folder: Path | str, device: str = "cpu") -> LoadedModel:
+def load_model(
+    folder: Path | str, device: str = "cpu", custom_tokenizer: Tokenizer | None = None
+) -> LoadedModel:
     """Open a model folder. Sizes are checked against its settings before memory is taken."""
     folder = checked_folder(Path(folder))
     config = read_config(folder)
@@ -63,7 +91,7 @@ def load_model(folder: Path | str, device: str = "cpu") -> LoadedModel:
     check(settings)
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     model = build_with_weights(settings, vocabulary, folder / WEIGHTS)
-    return LoadedModel(model.to(device), tokenizer, config, folder)
+    return LoadedModel(model.to(device), tokenizer, config, custom_tokenizer)
 
 
 def build_with_weights(settings: BiLMConfig, vocabulary: Vocabulary, path: Path) -> BiLM:
@@ -98,19 +126,33 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
     """Read a safetensors file; with `shapes`, only if it holds exactly these."""
+    with _opened(path) as file:
+        if shapes is not None:
+            _compare_shapes(path, _shapes(file), shapes)
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def load_shapes(path: Path) -> Shapes:
+    """The shapes of a safetensors file, read from its header alone."""
+    with _opened(path) as file:
+        return _shapes(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Any]:
+    """A safetensors file, or a sentence that says what is wrong with it."""
     try:
         with cast("Any", safe_open(path, framework="pt")) as file:
-            names: list[str] = list(file.keys())
-            if shapes is not None:
-                found = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-                _compare_shapes(path, found, shapes)
-            return {name: file.get_tensor(name) for name in names}
+            yield file
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except (SafetensorError, OSError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
+    except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: damaged or not a safetensors file ({error})") from None
+
+
+def _shapes(file: Any) -> Shapes:
+    names: list[str] = list(file.keys())
+    return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
 
 def read_config(folder: Path) -> Json:

@@ -116,6 +116,14 @@ def sentence_batch(
     sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
 ) -> Batch:
     """Make a batch of tokenised sentences, boundaries added."""
+    rows, table = number_words(sentences, vocabulary, spelled=spelled)
+    return make_batch(rows, [row[::-1] for row in rows], table, starts=True)
+
+
+def number_words(
+    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
+) -> tuple[list[Ids], WordTable]:
+    """Turn tokenised sentences into rows of places in a table of their words, boundaries added."""
     places = {"<S>": BEGIN, "</S>": END}
     rows = [
         np.array(
@@ -123,8 +131,7 @@ def sentence_batch(
         )
         for sentence in sentences
     ]
-    table = WordTable.of(list(places), vocabulary, spelled=spelled)
-    return make_batch(rows, [row[::-1] for row in rows], table, starts=True)
+    return rows, WordTable.of(list(places), vocabulary, spelled=spelled)
 
 
 def _padded(rows: Sequence[Ids]) -> tuple[Ids, Ids]:

@@ -62,10 +62,19 @@ def plan(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> It
     random = None if seed is None else np.random.default_rng(seed)
     order = np.arange(len(shards)) if random is None else random.permutation(len(shards))
     for place in order.tolist():
-        if batching.batching == "stream":
-            yield _lanes(place, shards[place], batching)
-        else:
-            yield from _buckets(place, shards[place], batching, random)
+        yield from plan_shard(shards[place], batching, random, place)
+
+
+def plan_shard(
+    shard: Shard,
+    batching: Batching,
+    random: np.random.Generator | None = None,
+    place: int = 0,
+) -> list[Group]:
+    """Divide one shard into groups; `place` is its place among others."""
+    if batching.batching == "stream":
+        return [_lanes(place, shard, batching)]
+    return _buckets(place, shard, batching, random)
 
 
 def count_batches(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> int:
@@ -86,10 +95,16 @@ def read(
         if skip >= windows:
             skip -= windows
             continue
-        shard = shards[group.shard]
-        for step in range(skip, windows):
-            yield _window(shard, group, table, batching.window, step)
+        yield from read_group(shards[group.shard], group, table, batching.window, skip)
         skip = 0
+
+
+def read_group(
+    shard: Shard, group: Group, table: WordTable, window: int, skip: int = 0
+) -> Iterator[Batch]:
+    """Read the spans of a group side by side, from window number `skip` on."""
+    for step in range(skip, group.windows(window)):
+        yield _window(shard, group, table, window, step)
 
 
 def _buckets(
