@@ -23,6 +23,11 @@ class Words:
     ids: Tensor  # (words,)
     spellings: Tensor | None  # (words, 50)
 
+    def to(self, device: torch.device) -> Words:
+        """The same words on another device."""
+        spellings = None if self.spellings is None else self.spellings.to(device)
+        return Words(self.ids.to(device), spellings)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -63,9 +68,8 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        spellings = None if self.words.spellings is None else self.words.spellings.to(device)
-        words = Words(self.words.ids.to(device), spellings)
-        return Batch(words, self.forward.to(device), self.backward.to(device), self.starts)
+        readings = (self.forward.to(device), self.backward.to(device))
+        return Batch(self.words.to(device), *readings, self.starts)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ def group_texts(
     texts: Sequence[Sequence[str]], vocabulary: Vocabulary, batching: Batching, *, spelled: bool
 ) -> Iterator[TextGroup]:
     """Put texts of like length together; each is in exactly one group."""
+    if not texts:
+        return
     shard, table = _shard(texts, vocabulary, spelled=spelled)
     for group in plan_shard(shard, batching):
         yield TextGroup(_numbers(shard, group), read_group(shard, group, table, batching.window))
