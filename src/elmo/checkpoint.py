@@ -128,14 +128,23 @@ def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
     """Read a safetensors file; with `shapes`, only if it holds exactly these."""
     with _opened(path) as file:
         if shapes is not None:
-            _compare_shapes(path, _shapes(file), shapes)
+            found = {name: entry.shape for name, entry in _header(file).items()}
+            _compare_shapes(path, found, shapes)
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def load_shapes(path: Path) -> Shapes:
-    """The shapes of a safetensors file, read from its header alone."""
+@dataclass(frozen=True)
+class TensorEntry:
+    """What a safetensors file says of a tensor before it is loaded."""
+
+    shape: tuple[int, ...]
+    number_format: str
+
+
+def load_header(path: Path) -> dict[str, TensorEntry]:
+    """The tensors of a safetensors file, but for their numbers."""
     with _opened(path) as file:
-        return _shapes(file)
+        return _header(file)
 
 
 @contextmanager
@@ -150,9 +159,12 @@ def _opened(path: Path) -> Generator[Any]:
         raise UserError(f"{path}: damaged or not a safetensors file ({error})") from None
 
 
-def _shapes(file: Any) -> Shapes:
+def _header(file: Any) -> dict[str, TensorEntry]:
     names: list[str] = list(file.keys())
-    return {name: tuple(file.get_slice(name).get_shape()) for name in names}
+    parts = {name: file.get_slice(name) for name in names}
+    return {
+        name: TensorEntry(tuple(part.get_shape()), part.get_dtype()) for name, part in parts.items()
+    }
 
 
 def read_config(folder: Path) -> Json:
