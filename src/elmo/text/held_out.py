@@ -28,7 +28,12 @@ _FACTORS = tuple(np.array(factor, np.uint64) for factor in (0xBF58476D1CE4E5B9, 
 
 def is_held_out(tokens: Sequence[str], share: float) -> bool:
     """Whether a tokenised text belongs to the held-out part."""
-    return share > 0 and representative_phrase(tokens) < share * 2**64
+    return share > 0 and is_phrase_held_out(representative_phrase(tokens), share)
+
+
+def is_phrase_held_out(phrase: int, share: float) -> bool:
+    """Whether the texts that this phrase stands for belong to the held-out part."""
+    return phrase < share * 2**64
 
 
 def representative_phrase(tokens: Sequence[str]) -> int:
