@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from elmo.checkpoint import LoadedModel, Text
 from elmo.errors import UserError
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN
+
+if TYPE_CHECKING:  # so that a command can tell how a blank is written without loading torch
+    from elmo.checkpoint import LoadedModel, Text
 
 BLANK = "___"
 

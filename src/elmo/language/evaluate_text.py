@@ -52,7 +52,7 @@ def averaged(evaluation: Evaluation) -> DirectionMetrics:
     forward, backward = evaluation.forward, evaluation.backward
     loss = (forward.loss + backward.loss) / 2
     return DirectionMetrics(
-        targets=forward.targets + backward.targets,
+        targets=(forward.targets + backward.targets) // 2,
         loss=loss,
         perplexity=perplexity(loss),
         accuracy=(forward.accuracy + backward.accuracy) / 2,
