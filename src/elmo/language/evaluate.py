@@ -94,6 +94,7 @@ class _Tally:
         )
 
 
+@torch.no_grad()
 def evaluate(model: BiLM, batches: Iterable[Batch]) -> Evaluation:
     """Let both directions predict every word of the batches."""
     tallies = (_Tally(len(model.vocabulary)), _Tally(len(model.vocabulary)))
@@ -113,7 +114,6 @@ def evaluate(model: BiLM, batches: Iterable[Batch]) -> Evaluation:
     )
 
 
-@torch.no_grad()
 def read_through(
     model: BiLM, batches: Iterable[Batch]
 ) -> Iterator[tuple[Batch, tuple[tuple[Tensor, Reading], ...]]]:
