@@ -183,11 +183,17 @@ def read_config(folder: Path) -> Json:
 def checked_folder(folder: Path) -> Path:
     """Make sure that this is a folder whose files do not lead out of it."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: expected a model folder, but there is none")
+        raise UserError(
+            f"{folder}: expected a model folder, but there is none; check the path, or train a "
+            "model with elmo pretrain"
+        )
     for name in (CONFIG, WEIGHTS, VOCABULARY):
         path = folder / name
         if not path.exists():
-            raise UserError(f"{folder}: not a model folder, {name} is missing")
+            raise UserError(
+                f"{folder}: expected a model folder, as elmo pretrain writes it, but {name} is "
+                "missing"
+            )
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
     return folder
