@@ -20,7 +20,7 @@ from torch import Tensor
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations, Randomness
 from elmo.bilm.stack import StackOutput
-from elmo.text.batches import Batch, WordTable, sentence_batch
+from elmo.text.batches import Batch, WordTable, make_batch, sentence_batch
 from elmo.text.batching import Batching, read
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
@@ -310,6 +310,19 @@ def check_gradients(model: BiLM, batch: Batch) -> None:
     assert moved > 0.8 * len(list(model.parameters()))
 
 
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=["full", "sampled", "own samples", "adaptive"])
+def test_a_window_that_asks_for_nothing_teaches_nothing(softmax: SoftmaxConfig) -> None:
+    # Where a lane of a stream ends between two documents.
+    model = build(settings_of(softmax=softmax))
+    table = WordTable.of(VOCABULARY.words, VOCABULARY, spelled=False)
+    batch = make_batch([np.array([END, BEGIN])], [np.array([BEGIN, END])], table, starts=False)
+    assert batch.targets == 0
+    losses = model(batch)
+    losses.mean.backward()
+    assert losses.mean == 0
+    assert all(p.grad is None or p.grad.eq(0).all() for p in model.parameters())
+
+
 def test_frozen_words_stay_while_the_rest_learns() -> None:
     config = settings_of("both")
     frozen = BiLMConfig(**{**vars(config), "freeze_words": True})
@@ -402,6 +415,23 @@ def test_dropout_is_a_function_of_seed_and_step() -> None:
     silent = model(batch)
     assert silent.forward.item() == model(batch).forward.item()
     assert silent.forward.item() != first[0]
+
+
+def test_dropout_falls_on_inputs_and_output() -> None:
+    model = build(settings_of(layers=1, dropout=0.5))
+    sentence = ["the", "cat", "sat"]
+    found = model(batch_of(model, sentence), random=Randomness.of(1, 2, CPU))
+    chance = Randomness.of(1, 2, CPU).forward
+    masks = [(torch.rand(3, generator=chance) >= 0.5).double().numpy() * 2 for _ in range(2)]
+    vectors = numpy_bilm.tokens(model, ["<S>", *sentence]) * masks[0]
+    top = numpy_bilm.stack(model.forward_stack, vectors)[-1] * masks[1]
+    weight, bias = (numpy_bilm.array(p) for p in model.output.parameters())
+    wanted = [*(VOCABULARY.id(word) for word in sentence), END]
+    expected = -sum(
+        numpy_bilm.log_softmax(weight @ state + bias)[target]
+        for state, target in zip(top, wanted, strict=True)
+    )
+    assert found.forward.item() == pytest.approx(expected, rel=1e-10)
 
 
 def test_training_leaves_the_global_source_of_chance_alone() -> None:

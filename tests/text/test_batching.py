@@ -66,7 +66,7 @@ def batchings(draw: st.DrawFn) -> Batching:
     return Batching(
         batching=draw(st.sampled_from(["documents", "stream"])),
         window=window,
-        batch_tokens=draw(st.integers(window, 150)),
+        batch_tokens=draw(st.integers(window, 5 * window)),
     )
 
 
@@ -183,6 +183,18 @@ def test_the_seed_decides_the_order(kind: str) -> None:
         )
         assert same(first, again)
         assert not same(first, other)
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"), [(30, [3, 3, 3, 1]), (29, [2] * 5), (10, [1] * 10)]
+)
+def test_a_batch_holds_as_many_documents_as_the_budget_allows(
+    budget: int, expected: list[int]
+) -> None:
+    batching = Batching(window=10, batch_tokens=budget)
+    with unique_text([9] * 10) as text:
+        batches = list(read(text.shards, text.table, batching))
+        assert [batch.forward.inputs.shape for batch in batches] == [(10, n) for n in expected]
 
 
 def test_documents_of_like_length_are_read_together() -> None:
