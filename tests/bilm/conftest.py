@@ -1,11 +1,15 @@
-"""These models are so small that threads would only wait for each other."""
+"""The model in NumPy lies beside its tests; and models so small want no more than one thread."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True, scope="module")
