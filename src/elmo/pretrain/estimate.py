@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
 
 from elmo.bilm.model import BiLM, Randomness
 from elmo.pretrain.config import PretrainConfig
@@ -25,6 +25,9 @@ from elmo.pretrain.optimizer import build_optimizer, compute_precision
 from elmo.pretrain.start import fresh_model
 from elmo.text.batches import Batch, WordTable, make_batch
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
+
+SMALL_SHARE = 1 / 8
+"""Part of a batch that is timed first, and alone where a whole one takes too long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,29 +84,29 @@ def measure_speed(
     words = _zipf_vocabulary(vocabulary)
     model = fresh_model(config.model, words, config.training.seed)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
-    steps = _timed_steps(model, config, _random_batch(config, words, length))
+    optimizer = build_optimizer(model, config.training)
     end = time.perf_counter() + seconds
-    next(steps)  # the first step pays for what is made only once
-    speeds = [next(steps)]
+    # The first step pays for what is made only once, and tells how long a whole batch will take.
+    batch = _random_batch(config, words, length, SMALL_SHARE)
+    step_seconds = config.batching.batch_tokens / _step_speed(model, optimizer, config, batch)
+    if step_seconds < seconds / 2:
+        batch = _random_batch(config, words, length)
+    speeds = [_step_speed(model, optimizer, config, batch)]
     while time.perf_counter() < end:
-        speeds.append(next(steps))
+        speeds.append(_step_speed(model, optimizer, config, batch))
     return statistics.median(speeds)
 
 
-def _timed_steps(model: BiLM, config: PretrainConfig, batch: Batch) -> Iterator[float]:
-    """The words a second of one training step after another."""
-    optimizer = build_optimizer(model, config.training)
-    step = 0
-    while True:
-        start = time.perf_counter()
-        loss = model(batch, None, Randomness.of(config.training.seed, step, model.device))
-        optimizer.zero_grad(set_to_none=True)
-        loss.mean.backward()
-        if config.training.clip:
-            clip_grad_norm_(model.parameters(), config.training.clip)
-        optimizer.step()
-        step += 1
-        yield batch.targets / (time.perf_counter() - start)
+def _step_speed(model: BiLM, optimizer: Optimizer, config: PretrainConfig, batch: Batch) -> float:
+    """The words a second of one step, which is what `elmo.pretrain.loop` does with a batch."""
+    start = time.perf_counter()
+    loss = model(batch, None, Randomness.of(config.training.seed, 0, model.device))
+    optimizer.zero_grad(set_to_none=True)
+    loss.mean.backward()
+    if config.training.clip:
+        clip_grad_norm_(model.parameters(), config.training.clip)
+    optimizer.step()
+    return batch.targets / (time.perf_counter() - start)
 
 
 def _zipf_vocabulary(size: int) -> Vocabulary:
@@ -111,11 +114,13 @@ def _zipf_vocabulary(size: int) -> Vocabulary:
     return Vocabulary(words, tuple(size // (rank + 1) + 1 for rank in range(size)))
 
 
-def _random_batch(config: PretrainConfig, vocabulary: Vocabulary, length: int) -> Batch:
-    """A full batch of equally long texts, words drawn as often as real ones are."""
+def _random_batch(
+    config: PretrainConfig, vocabulary: Vocabulary, length: int, share: float = 1.0
+) -> Batch:
+    """A batch, or a share of it, of equally long texts; words drawn as often as real ones are."""
     batching = config.batching
     steps = batching.window if batching.batching == "stream" else min(length + 1, batching.window)
-    texts = max(1, batching.batch_tokens // steps)
+    texts = max(1, int(share * batching.batch_tokens) // steps)
     chances = np.array(vocabulary.counts, np.float64)
     chances[[BEGIN, END]] = 0
     random = np.random.default_rng(config.training.seed)

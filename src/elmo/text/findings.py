@@ -87,7 +87,7 @@ def _copies(report: CorpusReport) -> Iterator[Finding]:
     if found.near > MANY_NEAR_COPIES * found.compared:
         yield _note(
             f"about {_share(found.near, found.compared)} nearly repeat another",
-            "nothing: copies stay on one side of the held-out split, so perplexity is honest",
+            "nothing: near copies mostly stay on one side of the held-out split",
         )
     if found.compared < report.documents:
         yield _note(

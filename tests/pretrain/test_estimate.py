@@ -1,0 +1,107 @@
+"""Parameters counted from settings are those of the model; time and memory follow from them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.bilm.model import BiLM
+from elmo.pretrain import estimate as estimate_module
+from elmo.pretrain.config import PretrainConfig, TrainingConfig
+from elmo.pretrain.estimate import estimate, measure_speed
+from elmo.pretrain.model_size import activations_bytes, count_parameters, weights_bytes
+from elmo.text.batching import Batching
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+
+SMALL = BiLMConfig(word_dim=12, hidden=12)
+FILTERS = CharacterConfig(char_dim=4, filters=((1, 3), (3, 5)), highways=2)
+UNTIED = SoftmaxConfig(tied=False)
+ADAPTIVE = SoftmaxConfig(loss="adaptive", cutoffs=(10, 30, 1000), tied=False)
+
+CONFIGS = {
+    "words": SMALL,
+    "full": replace(SMALL, softmax=SoftmaxConfig(loss="full")),
+    "untied": replace(SMALL, softmax=UNTIED, word_dim=7),
+    "projected": replace(SMALL, hidden=20, projection=12, layers=3),
+    "characters": replace(SMALL, input="characters", characters=FILTERS, softmax=UNTIED),
+    "no highway": replace(
+        SMALL, input="characters", characters=replace(FILTERS, highways=0), softmax=UNTIED
+    ),
+    "both": replace(SMALL, input="both", characters=FILTERS),
+    "adaptive": replace(SMALL, hidden=40, softmax=ADAPTIVE),
+    "frozen": replace(SMALL, freeze_words=True, softmax=UNTIED),
+}
+
+
+def vocabulary(size: int) -> Vocabulary:
+    words = (*SPECIAL_WORDS, *(f"w{place}" for place in range(size - 3)))
+    return Vocabulary(words, tuple(range(2 * size, size, -1)))
+
+
+@pytest.mark.parametrize("size", [9, 57])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parameters_are_those_of_the_model(name: str, size: int) -> None:
+    model = BiLM(CONFIGS[name], vocabulary(size))
+    # A module lists a tied parameter once.
+    built = sum(parameter.numel() for parameter in model.parameters())
+    assert count_parameters(CONFIGS[name], size) == built
+
+
+def test_memory_of_weights_is_four_bytes_for_each_copy() -> None:
+    config = PretrainConfig(model=replace(SMALL, softmax=UNTIED))
+    parameters = count_parameters(config.model, 50)
+    output = 50 * 12 + 50
+    # Weights, gradients and two moments; the output's gradient once more a direction, and scaled.
+    assert weights_bytes(config, 50) == 4 * (4 * parameters + 4 * output)
+    sgd = replace(config, training=TrainingConfig(optimizer="sgd"))
+    assert weights_bytes(config, 50) - weights_bytes(sgd, 50) == 4 * parameters
+    frozen = replace(config, model=replace(config.model, freeze_words=True))
+    assert weights_bytes(config, 50) - weights_bytes(frozen, 50) == 4 * 3 * 50 * 12
+
+
+def test_memory_of_a_batch_grows_with_it() -> None:
+    config = PretrainConfig(model=SMALL)
+    doubled = replace(config, batching=Batching(batch_tokens=8192))
+    assert activations_bytes(doubled) == pytest.approx(2 * activations_bytes(config), rel=0.01)
+    spelled = replace(config, model=replace(SMALL, input="both"))
+    assert activations_bytes(spelled) > activations_bytes(config)
+
+
+def test_time_follows_from_a_given_speed() -> None:
+    config = PretrainConfig(model=SMALL, training=TrainingConfig(epochs=3))
+    found = estimate(config, vocabulary=50, targets=1000, length=20, speed=500.0)
+    assert (found.targets, found.seconds, found.measured) == (3000, 6.0, False)
+    parts = found.weights_bytes + found.activations_bytes + found.runtime_bytes
+    assert found.memory_bytes == parts
+
+
+@pytest.mark.parametrize("batching", ["documents", "stream"])
+@pytest.mark.parametrize("name", ["both", "adaptive"])
+def test_speed_is_measured_in_the_time_allowed(name: str, batching: str) -> None:
+    config = PretrainConfig(
+        model=CONFIGS[name],
+        batching=Batching(batching=batching, batch_tokens=64, window=16),  # pyright: ignore
+    )
+    start = time.perf_counter()
+    assert measure_speed(config, 60, 10, seconds=0.05) > 0
+    assert time.perf_counter() - start < 5
+
+
+def test_a_larger_model_is_slower() -> None:
+    small = PretrainConfig(model=SMALL, batching=Batching(batch_tokens=512))
+    large = replace(small, model=BiLMConfig(word_dim=256, hidden=256))
+    assert measure_speed(small, 60, 10, seconds=0.2) > measure_speed(large, 60, 10, seconds=0.2)
+
+
+def test_a_speed_that_is_not_given_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(config: PretrainConfig, vocabulary: int, length: int) -> float:
+        return vocabulary + length
+
+    monkeypatch.setattr(estimate_module, "measure_speed", measured)
+    config = PretrainConfig(model=SMALL)
+    found = estimate(config, vocabulary=20, targets=1000, length=5, speed=None)
+    assert (found.measured, found.tokens_per_second) == (True, 25)
+    assert found.seconds == 5 * 1000 / 25
