@@ -113,7 +113,7 @@ def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     captured = capsys.readouterr()
     assert captured.err == ""
     assert "\x1b" not in captured.out
-    for wanted in ("documents", "seen 3 or more times", "training time", "note: 1 documents"):
+    for wanted in ("documents", "seen 3 or more times", "training time", "is in 1 of 61 documents"):
         assert wanted in captured.out
 
 

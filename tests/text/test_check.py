@@ -126,7 +126,7 @@ def test_copies_are_counted(tmp_path: Path) -> None:
     assert report.duplicates.exact == 70
     # Copies have 51 of 61 phrases in common; four deviations of such a draw are 15.
     assert abs(report.duplicates.near - 100 * 51 / 61) < 15
-    assert "70 documents (14.9%) repeat another" in said(report)
+    assert "70 of 470 documents (14.9%) repeat another" in said(report)
 
 
 def test_comparing_stops_where_memory_would_grow(

@@ -37,7 +37,7 @@ def _problems(report: CorpusReport) -> Iterator[Finding]:
         for message in report.not_utf8:
             yield Finding(
                 kind="problem",
-                what=f"{message} ({_seen(report.replaced)} have such bytes)",
+                what=f"{message}; bytes like these are in {_seen(report.replaced, report)}",
                 advice="convert the file, or train with --errors replace",
             )
     if not report.train.documents:
@@ -57,7 +57,7 @@ def _problems(report: CorpusReport) -> Iterator[Finding]:
 def _damage(report: CorpusReport) -> Iterator[Finding]:
     if report.replaced.documents and (report.replaces_errors or not report.not_utf8):
         yield _note(
-            f"{_seen(report.replaced)} hold U+FFFD where a character was lost",
+            f"U+FFFD, for a character that was lost, is in {_seen(report.replaced, report)}",
             "find the files as they were before, if you can",
         )
     if report.words.special:
@@ -68,11 +68,12 @@ def _damage(report: CorpusReport) -> Iterator[Finding]:
         )
     if report.html.documents:
         yield _note(
-            f"{_seen(report.html)} hold what looks like HTML", "clean the text if it is no accident"
+            f"what looks like HTML is in {_seen(report.html, report)}",
+            "clean the text if it is no accident",
         )
     if report.control.documents:
         yield _note(
-            f"{_seen(report.control)} hold control characters or invisible ones",
+            f"control characters or invisible ones are in {_seen(report.control, report)}",
             "remove them: they make words that look alike different",
         )
 
@@ -120,8 +121,9 @@ def _sizes(report: CorpusReport) -> Iterator[Finding]:
         )
     if lengths.over_window.documents:
         yield _note(
-            f"{_seen(lengths.over_window)} are longer than a window of {lengths.window} tokens; "
-            f"the longest, {lengths.longest_at}, has {lengths.longest:,}",
+            f"more than a window of {lengths.window} tokens is in "
+            f"{_seen(lengths.over_window, report)}; the longest, {lengths.longest_at}, "
+            f"has {lengths.longest:,}",
             "nothing: they are read window by window, and the state is carried over",
         )
 
@@ -130,9 +132,11 @@ def _note(what: str, advice: str) -> Finding:
     return Finding(kind="note", what=what, advice=advice)
 
 
-def _seen(sightings: Sightings) -> str:
-    return f"{sightings.documents:,} documents (first: {sightings.first[0]})"
+def _seen(sightings: Sightings, report: CorpusReport) -> str:
+    return (
+        f"{sightings.documents:,} of {report.documents:,} documents (first: {sightings.first[0]})"
+    )
 
 
 def _share(number: int, total: int) -> str:
-    return f"{number:,} documents ({number / total:.1%})"
+    return f"{number:,} of {total:,} documents ({number / total:.1%})"
