@@ -1,0 +1,140 @@
+"""Metrics are those that scikit-learn finds for predictions made by reading every prefix anew."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy_bilm
+import pytest
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+from tiny_models import make_model
+
+from elmo.checkpoint import LoadedModel
+from elmo.errors import UserError
+from elmo.language.evaluate import Averages, DirectionMetrics, Evaluation, evaluate
+from elmo.language.evaluate_text import averaged, evaluate_text
+from elmo.text.batches import sentence_batch
+from elmo.text.batching import Batching
+from elmo.text.sources import ReadOptions
+from elmo.text.tokenizers import TokenizerConfig
+
+TEXTS = [
+    ["the", "cat", "sat", "on", "a", "mat"],
+    ["a", "dog", "sat"],
+    ["the", "unheard", "cat", "naïve", "雨"],
+    ["on", "the", "mat", "the", "cat", "sat", "on", "the", "dog"],
+]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What one direction was asked and answered, word by word."""
+
+    true: list[int]
+    logits: list[numpy_bilm.Array]
+
+
+def brute_force(loaded: LoadedModel, *, backward: bool) -> Stored:
+    model = loaded.model
+    known = {word: place for place, word in enumerate(model.vocabulary.words)}
+    stack = model.backward_stack if backward else model.forward_stack
+    stored = Stored([], [])
+    for text in TEXTS:
+        path = ["</S>", *text[::-1], "<S>"] if backward else ["<S>", *text, "</S>"]
+        for end in range(1, len(path)):
+            stored.true.append(known.get(path[end], 2))
+            stored.logits.append(numpy_bilm.next_word(model, stack, path[:end]))
+    return stored
+
+
+def check(found: DirectionMetrics, stored: Stored) -> None:
+    true = np.array(stored.true)
+    order = np.argsort(-np.array(stored.logits), axis=1)
+    loss = -np.mean([row[word] for row, word in zip(stored.logits, true, strict=True)])
+    assert found.targets == len(true)
+    assert found.loss == pytest.approx(loss)
+    assert found.perplexity == pytest.approx(math.exp(loss))
+    assert found.accuracy == pytest.approx(accuracy_score(true, order[:, 0]))
+    assert found.top5_accuracy == pytest.approx((order[:, :5] == true[:, None]).any(1).mean())
+    for averages, kind in ((found.macro, "macro"), (found.weighted, "weighted")):
+        expected: Any = precision_recall_fscore_support(
+            true, order[:, 0], average=kind, zero_division=0.0
+        )
+        assert (averages.precision, averages.recall, averages.f1) == pytest.approx(expected[:3])
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_metrics_are_those_of_stored_predictions(kind: str, seed: int) -> None:
+    loaded = make_model(kind, seed=seed)
+    batch = sentence_batch(TEXTS, loaded.model.vocabulary, spelled=loaded.model.config.spelled)
+    found = evaluate(loaded.model, [batch])
+    check(found.forward, brute_force(loaded, backward=False))
+    check(found.backward, brute_force(loaded, backward=True))
+    both = math.sqrt(found.forward.perplexity * found.backward.perplexity)
+    assert found.perplexity == pytest.approx(both)
+
+
+def values(found: Evaluation) -> list[float]:
+    numbers = [found.perplexity, found.unknown_rate]
+    for one in (found.forward, found.backward):
+        numbers += [one.targets, one.loss, one.accuracy, one.top5_accuracy, one.macro.f1]
+        numbers += [one.weighted.precision, one.weighted.recall, one.weighted.f1]
+    return numbers
+
+
+@pytest.mark.parametrize("at_once", [1, 10, 1 << 18])
+def test_files_are_evaluated_as_their_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("elmo.text.in_memory.TOKENS_AT_ONCE", at_once)
+    loaded = make_model("both", "adaptive")
+    (tmp_path / "a.txt").write_text("\n".join(" ".join(text) for text in TEXTS[:2]) + "\n\n")
+    lines = [f"{number}\t{' '.join(text)}\n" for number, text in enumerate(TEXTS[2:])]
+    (tmp_path / "b.tsv").write_text("".join(lines))
+    batch = sentence_batch(TEXTS, loaded.model.vocabulary, spelled=True)
+    expected = values(evaluate(loaded.model, [batch]))
+    windows = Batching(window=3, batch_tokens=9)
+    found = evaluate_text(loaded, [str(tmp_path)], ReadOptions(column="1", header="no"), windows)
+    np.testing.assert_allclose(values(found), expected)
+
+
+def test_text_is_read_as_in_training_unless_told_otherwise(tmp_path: Path) -> None:
+    loaded = make_model()
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(" ".join(text) for text in TEXTS))
+    stream = Batching(batching="stream", window=4, batch_tokens=4)
+    settings = {"batching": "stream", "window": 4, "batch_tokens": 4}
+    trained = replace(loaded, config={"batching": settings})
+    as_stream = evaluate_text(loaded, str(path), batching=stream)
+    assert evaluate_text(trained, str(path)) == as_stream
+    assert evaluate_text(loaded, str(path)).perplexity != as_stream.perplexity
+
+
+def test_a_text_of_known_words_has_none_unknown(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the cat\n")
+    assert evaluate_text(make_model(), str(tmp_path)).unknown_rate == 0
+
+
+def test_the_average_is_the_mean_of_both_directions() -> None:
+    one = DirectionMetrics(4, 1.0, math.e, 0.2, 0.4, Averages(0.1, 0.2, 0.3), Averages(0, 0, 0))
+    other = DirectionMetrics(
+        4, 3.0, math.e**3, 0.4, 0.8, Averages(0.3, 0.4, 0.5), Averages(1, 1, 1)
+    )
+    found = averaged(Evaluation(one, other, math.e**2, 0.0))
+    assert found.targets == 4
+    assert found.perplexity == pytest.approx(math.e**2)
+    assert (found.accuracy, found.top5_accuracy) == pytest.approx((0.3, 0.6))
+    assert found.macro.f1 == pytest.approx(0.4)
+    assert found.weighted == Averages(0.5, 0.5, 0.5)
+
+
+def test_a_custom_tokenizer_must_be_given(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the cat\n")
+    loaded = replace(make_model(), tokenizer=TokenizerConfig(tokenizer="custom"))
+    with pytest.raises(UserError, match="tokenizer function"):
+        evaluate_text(loaded, str(tmp_path))
