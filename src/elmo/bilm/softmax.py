@@ -194,8 +194,13 @@ def build_output(
     if config.softmax.loss == "adaptive":
         return AdaptiveSoftmax(config, len(vocabulary))
     if config.softmax.loss == "sampled":
-        return SampledSoftmax(config, vocabulary, tied)
-    return FullSoftmax(config.width, len(vocabulary), tied)
+        output = SampledSoftmax(config, vocabulary, tied)
+    else:
+        output = FullSoftmax(config.width, len(vocabulary), tied)
+    # From the first step on the model knows how frequent each word is, and only learns the rest.
+    counts = torch.tensor(vocabulary.counts, dtype=torch.float64) + 1
+    output.bias.data.copy_((counts / counts.sum()).log())
+    return output
 
 
 def sampling_distribution(sampler: str, vocabulary: Vocabulary) -> Tensor:

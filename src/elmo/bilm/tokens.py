@@ -12,6 +12,10 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig
 from elmo.text.batches import Words
 from elmo.text.characters import CHARACTER_IDS
 
+WORD_SPREAD = 0.3
+"""Of the first word vectors: smaller ones say too little to the LSTM, larger ones too much to a
+tied softmax."""
+
 
 class Highway(nn.Module):
     """g relu(x T + t) + (1 - g) x, where the gate g = sigmoid(x C + c)."""
@@ -72,7 +76,7 @@ class TokenLayer(nn.Module):
         needs_projection = config.spelled or parts != config.width
         self.projection = nn.Linear(parts, config.width) if needs_projection else None
         if self.words is not None:
-            nn.init.normal_(self.words.weight, std=config.word_dim**-0.5)
+            nn.init.normal_(self.words.weight, std=WORD_SPREAD)
             self.words.weight.requires_grad_(not config.freeze_words)
 
     @property

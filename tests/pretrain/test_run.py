@@ -1,0 +1,322 @@
+"""Runs: what they write, how they refuse, and that an interrupted one ends like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.bilm.config import BiLMConfig, SoftmaxConfig
+from elmo.checkpoint import load_model, load_tensors
+from elmo.errors import ConfigError, UserError
+from elmo.pretrain import loop
+from elmo.pretrain.config import PretrainConfig, TrainingConfig
+from elmo.pretrain.reports import Report
+from elmo.pretrain.run import Surroundings, pretrain, read_run, resume
+from elmo.text.batching import Batching
+from tests.pretrain.conftest import tiny_config, write_corpus
+
+
+def final_tensors(run: Path) -> list[bytes]:
+    """Every file a run ends with, byte for byte: the best model and the last checkpoint."""
+    (last,) = sorted((run / "checkpoints").glob("step-*"))[-1:]
+    files = [run / "model.safetensors", last / "model.safetensors", last / "training.safetensors"]
+    return [path.read_bytes() for path in files]
+
+
+def stop_after(steps: int) -> object:
+    """A stand-in for the signal handler that asks to stop after so many steps."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def stopped():  # noqa: ANN202
+        asked = 0
+
+        def stop() -> bool:
+            nonlocal asked
+            asked += 1
+            # The loop asks twice in the step in which it stops.
+            return asked >= steps
+
+        yield stop
+
+    return stopped
+
+
+def test_a_run_writes_a_model_that_loads_and_a_card(corpus_file, around, tiny, tmp_path):
+    reports: list[Report] = []
+    out = tmp_path / "run"
+    result = pretrain(
+        [str(corpus_file)], out, tiny, surroundings=replace(around, listener=reports.append)
+    )
+    assert result.finished
+    loaded = load_model(out)
+    assert loaded.model.config == tiny.model
+    assert loaded.tokenizer == tiny.tokenizer
+    assert result.position.evaluations == 4
+    card = (out / "README.md").read_text()
+    assert f"{result.corpus.tokens:,} tokens" in card
+    assert f"{result.position.best_perplexity:.2f}" in card
+    logged = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [entry["kind"] for entry in logged].count("evaluation") == 4
+    assert len(logged) == len(reports)
+
+
+def test_each_direction_is_asked_for_every_word_once_an_epoch(corpus_file, around, tiny, tmp_path):
+    result = pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    lines = corpus_file.read_text().splitlines()
+    words = sum(len(line.split()) for line in lines)
+    held_out = result.corpus.held_out
+    held_out_words = held_out.positions - 2 * held_out.documents
+    documents = len(lines) - held_out.documents
+    assert result.position.targets == 2 * (words - held_out_words + documents)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(
+    corpus_file, around, tiny, tmp_path
+):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        config = replace(tiny, training=replace(tiny.training, seed=seed))
+        pretrain([str(corpus_file)], tmp_path / name, config, surroundings=around)
+    assert final_tensors(tmp_path / "a") == final_tensors(tmp_path / "b")
+    assert final_tensors(tmp_path / "a") != final_tensors(tmp_path / "c")
+
+
+@pytest.mark.parametrize("batching", ["documents", "stream"])
+@pytest.mark.parametrize("loss", ["sampled", "adaptive"])
+@pytest.mark.parametrize("steps", [1, 7, 20])
+def test_a_stopped_and_resumed_run_ends_with_the_same_bytes(
+    corpus_file, around, tmp_path, monkeypatch, batching, loss, steps
+):
+    config = PretrainConfig(
+        vocabulary=tiny_config().vocabulary,
+        model=BiLMConfig(
+            word_dim=8,
+            hidden=8,
+            softmax=SoftmaxConfig(loss=loss, samples=6, cutoffs=(6, 9), tied=loss == "sampled"),
+        ),
+        batching=Batching(batching=batching, batch_tokens=96, window=16),
+        training=TrainingConfig(epochs=2),
+    )
+    pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(steps))
+        half = pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
+        assert not half.finished
+    assert resume(tmp_path / "parts", around).finished
+    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+
+
+TRAINING_SCRIPT = """
+import sys
+from pathlib import Path
+import torch
+from elmo.pretrain.run import Surroundings, pretrain, resume
+from tests.pretrain.conftest import tiny_config
+torch.set_num_threads(2)
+corpus, run, cache = sys.argv[1:4]
+around = Surroundings(cache=Path(cache))
+if (Path(run) / "config.json").exists():
+    resume(run, around)
+else:
+    pretrain([corpus], run, tiny_config(epochs=4, checkpoint_minutes=0.0), surroundings=around)
+"""
+
+
+def start_training(corpus: Path, run: Path) -> subprocess.Popen[bytes]:
+    """Train in another process, which goes on with the run if there is one."""
+    arguments = [str(corpus), str(run), str(run.parent / "cache")]
+    return subprocess.Popen(
+        [sys.executable, "-c", TRAINING_SCRIPT, *arguments],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+
+
+def wait_for_checkpoints(process: subprocess.Popen[bytes], folder: Path, number: int) -> None:
+    """Wait until a process has written so many checkpoints more."""
+    seen = {path.name for path in folder.glob("step-*")}
+    written: set[str] = set()
+    while process.poll() is None and len(written) < number:
+        written |= {path.name for path in folder.glob("step-*")} - seen
+        time.sleep(0.002)
+
+
+def test_kill_9_at_any_moment_changes_nothing(corpus_file, tmp_path):
+    """A real SIGKILL, again and again, while a checkpoint is written after every step."""
+    assert start_training(corpus_file, tmp_path / "whole").wait(timeout=300) == 0
+    for kill in range(3):
+        process = start_training(corpus_file, tmp_path / "parts")
+        wait_for_checkpoints(process, tmp_path / "parts" / "checkpoints", 2 + 3 * kill)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "the run was over before it could be killed"
+    assert start_training(corpus_file, tmp_path / "parts").wait(timeout=300) == 0
+    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_the_current_step_and_the_run_goes_on(corpus_file, tmp_path, number):
+    assert start_training(corpus_file, tmp_path / "whole").wait(timeout=300) == 0
+    process = start_training(corpus_file, tmp_path / "parts")
+    wait_for_checkpoints(process, tmp_path / "parts" / "checkpoints", 3)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 0
+    assert start_training(corpus_file, tmp_path / "parts").wait(timeout=300) == 0
+    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+
+
+def test_a_damaged_checkpoint_is_named_and_passed_over(
+    corpus_file, around, tmp_path, monkeypatch, caplog
+):
+    config = tiny_config(checkpoint_minutes=0.0)
+    pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(20))
+        pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
+    older, newest = sorted((tmp_path / "parts" / "checkpoints").glob("step-*"))
+    weights = newest / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-3] ^= 1
+    weights.write_bytes(content)
+    resume(tmp_path / "parts", around)
+    assert str(weights) in caplog.text
+    assert older.name not in caplog.text
+    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+
+
+def test_patience_ends_a_run_that_gets_no_better(corpus_file, around, tmp_path):
+    config = tiny_config(epochs=50, patience=2, learning_rate=1e-9)
+    result = pretrain([str(corpus_file)], tmp_path / "run", config, surroundings=around)
+    assert result.finished
+    assert result.position.epoch < 50
+
+
+def test_the_saved_model_is_the_best_one_not_the_last(corpus_file, around, tmp_path, monkeypatch):
+    values = iter([5.0, 3.0, 4.0, 9.0])
+    real = loop.evaluate
+
+    def worse_at_the_end(model, batches):
+        return replace(real(model, batches), perplexity=next(values))
+
+    monkeypatch.setattr(loop, "evaluate", worse_at_the_end)
+    result = pretrain([str(corpus_file)], tmp_path / "run", tiny_config(), surroundings=around)
+    last = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    assert result.position.best_perplexity == 3.0
+    assert result.position.best_step < result.position.step
+    best, final = (load_tensors(p / "model.safetensors") for p in (tmp_path / "run", last))
+    assert any(not torch.equal(best[name], final[name]) for name in best)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(corpus_file, around, tiny, tmp_path):
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(UserError, match="holds a run already"):
+        pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_changed_text_or_vocabulary_is_refused_on_resume(corpus_file, tiny, tmp_path):
+    around = Surroundings(cache=tmp_path / "cache")
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    vocabulary = tmp_path / "run" / "vocabulary.txt"
+    original = vocabulary.read_text()
+    vocabulary.write_text(original + "zebra\t1\n")
+    with pytest.raises(UserError, match="not the vocabulary this run started with"):
+        resume(tmp_path / "run", around)
+    vocabulary.write_text(original)
+    write_corpus(corpus_file, seed=1)
+    with pytest.raises(UserError, match="has changed since"):
+        resume(tmp_path / "run", Surroundings(cache=tmp_path / "other cache"))
+
+
+def test_a_cleared_cache_is_made_anew(corpus_file, tiny, tmp_path):
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=Surroundings(tmp_path / "a"))
+    assert resume(tmp_path / "run", Surroundings(cache=tmp_path / "b")).finished
+
+
+def test_all_contradictions_are_reported_at_once(corpus_file, around, tmp_path):
+    config = PretrainConfig(
+        model=BiLMConfig(input="characters", hidden=0, dropout=1.5),
+        training=TrainingConfig(epochs=0),
+    )
+    with pytest.raises(ConfigError) as error:
+        pretrain([str(corpus_file)], tmp_path / "run", config, surroundings=around)
+    for name in ("hidden", "dropout", "tied", "epochs"):
+        assert name in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
+    config = tiny_config(learning_rate=1e38, clip=0.0, schedule="constant", warmup=0.0)
+    with pytest.raises(UserError, match="no longer a number at step"):
+        pretrain([str(corpus_file)], tmp_path / "run", config, surroundings=around)
+
+
+def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):
+    from elmo.pretrain.interruption import locked
+
+    (tmp_path / "run").mkdir()
+    with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
+        pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+
+
+def test_settings_survive_their_way_through_the_folder(corpus_file, around, tiny, tmp_path):
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, command="elmo …", surroundings=around)
+    run, config = read_run(tmp_path / "run")
+    assert config == tiny
+    assert run.sources == (str(corpus_file),)
+    assert run.command == "elmo …"
+
+
+def test_going_on_from_a_model_keeps_old_ids_and_adds_new_words(corpus_file, around, tmp_path):
+    config = tiny_config()
+    first = pretrain([str(corpus_file)], tmp_path / "old", config, surroundings=around)
+    new_text = tmp_path / "new.txt"
+    new_text.write_text("the cat sees the zebra .\na zebra likes the dog .\n" * 30)
+    second = pretrain(
+        [str(new_text)], tmp_path / "new", config, start_from=tmp_path / "old", surroundings=around
+    )
+    old_words, new_words = first.model.vocabulary.words, second.model.vocabulary.words
+    assert new_words[: len(old_words)] == old_words
+    assert set(new_words[len(old_words) :]) == {"zebra", "a"}
+    start = load_model(tmp_path / "old").model
+    untouched = tmp_path / "untouched"
+    frozen = replace(config, training=replace(config.training, learning_rate=1e-12))
+    pretrain([str(new_text)], untouched, frozen, start_from=tmp_path / "old", surroundings=around)
+    again = load_model(untouched).model
+    vectors = again.token_layer.word_vectors
+    assert torch.allclose(vectors[: len(old_words)], start.token_layer.word_vectors, atol=1e-6)
+
+
+def test_another_architecture_cannot_be_gone_on_from(corpus_file, around, tmp_path):
+    pretrain([str(corpus_file)], tmp_path / "old", tiny_config(), surroundings=around)
+    wider = replace(tiny_config(), model=BiLMConfig(word_dim=9, hidden=9))
+    with pytest.raises(UserError, match="another architecture") as error:
+        pretrain(
+            [str(corpus_file)], tmp_path / "new", wider, start_from=tmp_path / "old",
+            surroundings=around,
+        )  # fmt: skip
+    assert "(9, 36) here" in str(error.value)
+
+
+def test_word_vectors_start_from_a_file_and_can_stay_frozen(corpus_file, around, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("2 8\ncat " + " ".join(["0.5"] * 8) + "\nunseen " + "1 " * 7 + "1\n")
+    model = BiLMConfig(
+        word_dim=8, hidden=8, freeze_words=True, softmax=SoftmaxConfig(samples=6, tied=False)
+    )
+    result = pretrain(
+        [str(corpus_file)], tmp_path / "run", replace(tiny_config(), model=model),
+        word_vectors=vectors, surroundings=around,
+    )  # fmt: skip
+    place = result.model.vocabulary.id("cat")
+    weight = load_model(tmp_path / "run").model.token_layer.word_vectors
+    assert weight[place].tolist() == [0.5] * 8
+    assert not weight.requires_grad
