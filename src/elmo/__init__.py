@@ -1,3 +1,42 @@
-"""Deep contextual word embeddings: train your own ELMo, and trust it."""
+"""Deep contextual word embeddings: train your own ELMo, and trust it.
+
+What is named here is imported when it is first used, so that `import elmo` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elmo.checkpoint import load_model
+    from elmo.language.evaluate_text import evaluate_text
+    from elmo.language.generate import generate
+    from elmo.language.predict import predict
+    from elmo.language.score import score
+    from elmo.text.sources import read_documents, resolve
 
 __version__ = "0.1.0"
+__all__ = [
+    "evaluate_text",
+    "generate",
+    "load_model",
+    "predict",
+    "read_documents",
+    "resolve",
+    "score",
+]
+
+_HOMES = {
+    "evaluate_text": "elmo.language.evaluate_text",
+    "generate": "elmo.language.generate",
+    "load_model": "elmo.checkpoint",
+    "predict": "elmo.language.predict",
+    "read_documents": "elmo.text.sources",
+    "resolve": "elmo.text.sources",
+    "score": "elmo.language.score",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'elmo' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

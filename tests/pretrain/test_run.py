@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.pretrain.conftest import tiny_config, write_corpus
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.checkpoint import load_model, load_tensors
@@ -20,9 +21,9 @@ from elmo.errors import ConfigError, UserError
 from elmo.pretrain import loop
 from elmo.pretrain.config import PretrainConfig, TrainingConfig
 from elmo.pretrain.reports import Report
-from elmo.pretrain.run import Surroundings, pretrain, read_run, resume
+from elmo.pretrain.run import Surroundings, pretrain, resume
+from elmo.pretrain.run_config import read_run
 from elmo.text.batching import Batching
-from tests.pretrain.conftest import tiny_config, write_corpus
 
 
 def final_tensors(run: Path) -> list[bytes]:
@@ -37,7 +38,7 @@ def stop_after(steps: int) -> object:
     from contextlib import contextmanager
 
     @contextmanager
-    def stopped():  # noqa: ANN202
+    def stopped():
         asked = 0
 
         def stop() -> bool:

@@ -87,7 +87,9 @@ def test_long_input_takes_linear_time(piece: str) -> None:
 
 
 def test_custom_function_is_used() -> None:
-    tokenize = build_tokenizer(TokenizerConfig(tokenizer="custom", lowercase=True), lambda text: [text])
+    tokenize = build_tokenizer(
+        TokenizerConfig(tokenizer="custom", lowercase=True), lambda text: [text]
+    )
     assert tokenize("Ab") == ["ab"]
 
 

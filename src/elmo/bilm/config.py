@@ -90,7 +90,7 @@ class BiLMConfig:
     """Bound on the cells' values."""
     projection_clip: float | None = None
     """Bound on the projected values."""
-    dropout: float = 0.2
+    dropout: float = 0.1
     """Share dropped at each layer's input and at the output, the same at every step of a text."""
     softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
 

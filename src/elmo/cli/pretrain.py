@@ -113,7 +113,7 @@ class _Beginning:
         from elmo.pretrain.presets import PRESETS
 
         if self.start_from is not None:
-            from elmo.pretrain.run import settings_of
+            from elmo.pretrain.run_config import settings_of
 
             return settings_of(self.start_from)
         return PRESETS.get(self.preset, PretrainConfig())

@@ -14,7 +14,7 @@ from torch import Tensor
 from elmo.bilm.cross_entropy import slices
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.text.batches import Batch, Reading
-from elmo.text.vocabulary import UNKNOWN
+from elmo.text.vocabulary import END, UNKNOWN
 
 TOP = 5
 
@@ -104,7 +104,7 @@ def evaluate(model: BiLM, batches: Iterable[Batch]) -> Evaluation:
             for part in slices(len(states), len(model.vocabulary)):
                 tally.add(model.output.log_probabilities(states[part]), reading.targets[part])
         unknown += int((batch.forward.targets == UNKNOWN).sum())
-        words += batch.targets
+        words += int((batch.forward.targets != END).sum())
     forward, backward = (tally.metrics() for tally in tallies)
     return Evaluation(
         forward=forward,

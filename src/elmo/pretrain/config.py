@@ -40,7 +40,7 @@ class VocabularyConfig:
 class TrainingConfig:
     """How the model learns."""
 
-    epochs: int = 5
+    epochs: int = 4
     """How often the text is read."""
     optimizer: OptimizerName = "adamw"
     """adamw, adagrad (the paper's) or sgd."""

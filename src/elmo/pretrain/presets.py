@@ -9,7 +9,7 @@ from elmo.text.batching import Batching
 DEFAULT = PretrainConfig()
 
 QUICK = PretrainConfig(
-    model=BiLMConfig(word_dim=128, hidden=128, dropout=0.1, softmax=SoftmaxConfig(samples=1024)),
+    model=BiLMConfig(word_dim=128, hidden=128, softmax=SoftmaxConfig(samples=1024)),
     training=TrainingConfig(epochs=2),
 )
 
@@ -35,7 +35,6 @@ PAPER = PretrainConfig(
         skip=True,
         cell_clip=3.0,
         projection_clip=3.0,
-        dropout=0.1,
         softmax=SoftmaxConfig(samples=8192, sampler="log_uniform", tied=False),
     ),
     batching=Batching(batching="stream", batch_tokens=2560, window=20),

@@ -16,11 +16,10 @@ from elmo.checkpoint import (
     VOCABULARY,
     WEIGHTS,
     load_model,
-    read_config,
     save_config,
     save_weights,
 )
-from elmo.config import Json, check, from_json, to_json
+from elmo.config import Json, check, to_json
 from elmo.errors import UserError
 from elmo.files import explained, write_text
 from elmo.language.evaluate import Evaluation
@@ -32,28 +31,13 @@ from elmo.pretrain.loop import train
 from elmo.pretrain.optimizer import compute_precision
 from elmo.pretrain.position import Position
 from elmo.pretrain.reports import JsonLog, Listener, Report, TensorBoardLog
+from elmo.pretrain.run_config import STAGES, RunConfig, prepared_corpus, read_run, same_corpus
 from elmo.pretrain.start import adopt, fresh_model, set_word_vectors
-from elmo.text.corpus import Corpus, CorpusRequest, cache_folder, load_corpus, prepare
-from elmo.text.sources import resolve
+from elmo.text.corpus import Corpus
 from elmo.text.tokenizers import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What a run starts from; saved beside the settings, so that it can be resumed."""
-
-    sources: tuple[str, ...]
-    held_out: tuple[str, ...] = ()
-    start_from: str | None = None
-    word_vectors: str | None = None
-    command: str = ""
-    corpus: str = ""
-    """Name of the prepared corpus."""
-    digest: str = ""
-    """What its content must be."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +102,17 @@ def pretrain(
     except OSError as error:
         raise explained(error, folder) from error
     with locked(folder):
-        corpus = _prepared(run, config, surroundings)
+        corpus = prepared_corpus(
+            run,
+            config,
+            cache=surroundings.cache,
+            tokenizer=surroundings.tokenizer,
+            progress=surroundings.on_documents,
+        )
         run = replace(run, corpus=corpus.fingerprint, digest=corpus.digest)
         vocabulary = _vocabulary(corpus, config, run)
         vocabulary.save(folder / VOCABULARY)
-        stages: Json = {name: to_json(getattr(config, name)) for name in _STAGES}
+        stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
         save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
         return _continue(folder, run, config, corpus, vocabulary, surroundings)
 
@@ -135,12 +125,9 @@ def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Resu
         raise UserError(f"{folder}: no run to resume here, {CONFIG} is missing")
     with locked(folder):
         run, config = read_run(folder)
-        corpus = _found_again(run, config, surroundings)
-        if corpus.digest != run.digest:
-            raise UserError(
-                f"the text of this run has changed since it started ({', '.join(run.sources)}); "
-                "bring back the files as they were, or start a new run"
-            )
+        corpus = same_corpus(
+            run, config, cache=surroundings.cache, tokenizer=surroundings.tokenizer
+        )
         vocabulary = _vocabulary(corpus, config, run)
         if Vocabulary.load(folder / VOCABULARY) != vocabulary:
             raise UserError(
@@ -148,23 +135,6 @@ def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Resu
                 "bring it back, or start a new run"
             )
         return _continue(folder, run, config, corpus, vocabulary, surroundings)
-
-
-_STAGES = ("read", "vocabulary", "batching", "training")
-
-
-def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
-    """The settings of a run, as its folder has them."""
-    content = read_config(folder)
-    where = str(folder / CONFIG)
-    stages = {name: content.get(name) for name in (*_STAGES, "model", "tokenizer")}
-    config = from_json(PretrainConfig, stages, where)
-    return from_json(RunConfig, content.get("run"), f"{where}: run"), config
-
-
-def settings_of(folder: Path) -> PretrainConfig:
-    """The settings that made a model, to go on from."""
-    return read_run(folder)[1]
 
 
 def _continue(
@@ -231,33 +201,6 @@ def _vocabulary(corpus: Corpus, config: PretrainConfig, run: RunConfig) -> Vocab
     if run.start_from is None:
         return made
     return load_model(run.start_from).model.vocabulary.grown(made.words, made.counts)
-
-
-def _request(run: RunConfig, config: PretrainConfig) -> CorpusRequest:
-    return CorpusRequest(
-        sources=resolve(run.sources),
-        read=config.read,
-        tokenizer=config.tokenizer,
-        held_out_sources=resolve(run.held_out) if run.held_out else (),
-        held_out_share=config.vocabulary.held_out_share,
-    )
-
-
-def _prepared(run: RunConfig, config: PretrainConfig, surroundings: Surroundings) -> Corpus:
-    return prepare(
-        _request(run, config),
-        cache=surroundings.cache,
-        custom_tokenizer=surroundings.tokenizer,
-        progress=surroundings.on_documents,
-    )
-
-
-def _found_again(run: RunConfig, config: PretrainConfig, surroundings: Surroundings) -> Corpus:
-    """The prepared corpus, or the same made anew where the cache has been cleared."""
-    folder = (surroundings.cache or cache_folder()) / "corpora" / run.corpus
-    if (folder / "corpus.json").exists():
-        return load_corpus(folder)
-    return _prepared(run, config, surroundings)
 
 
 def _listeners(folder: Path, step: int, surroundings: Surroundings) -> Listener:

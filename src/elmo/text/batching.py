@@ -27,7 +27,7 @@ class Batching:
 
     batching: Literal["documents", "stream"] = "documents"
     """documents: texts of like length together; stream: running text in windows, state carried."""
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     """Tokens a batch, padding included."""
     window: int = 256
     """Longest stretch read in one step; longer texts go on in the next, with the state carried."""

@@ -1,0 +1,83 @@
+"""What a run started from, and its text found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.checkpoint import CONFIG, read_config
+from elmo.config import from_json
+from elmo.errors import UserError
+from elmo.pretrain.config import PretrainConfig
+from elmo.text.corpus import Corpus, CorpusRequest, cache_folder, load_corpus, prepare
+from elmo.text.sources import resolve
+from elmo.text.tokenizers import Tokenizer
+
+STAGES = ("read", "vocabulary", "batching", "training")
+"""Settings that config.json holds beside those of the model and the tokenizer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What a run starts from; saved beside the settings, so that it can be resumed."""
+
+    sources: tuple[str, ...]
+    held_out: tuple[str, ...] = ()
+    start_from: str | None = None
+    word_vectors: str | None = None
+    command: str = ""
+    corpus: str = ""
+    """Name of the prepared corpus."""
+    digest: str = ""
+    """What its content must be."""
+
+
+def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
+    """The settings of a run, as its folder has them."""
+    content = read_config(folder)
+    where = str(folder / CONFIG)
+    stages = {name: content.get(name) for name in (*STAGES, "model", "tokenizer")}
+    config = from_json(PretrainConfig, stages, where)
+    return from_json(RunConfig, content.get("run"), f"{where}: run"), config
+
+
+def settings_of(folder: Path) -> PretrainConfig:
+    """The settings that made a model, to go on from."""
+    return read_run(folder)[1]
+
+
+def prepared_corpus(
+    run: RunConfig,
+    config: PretrainConfig,
+    *,
+    cache: Path | None,
+    tokenizer: Tokenizer | None,
+    progress: Callable[[int], None] | None = None,
+) -> Corpus:
+    """Prepare the text of a run, or find it prepared."""
+    request = CorpusRequest(
+        sources=resolve(run.sources),
+        read=config.read,
+        tokenizer=config.tokenizer,
+        held_out_sources=resolve(run.held_out) if run.held_out else (),
+        held_out_share=config.vocabulary.held_out_share,
+    )
+    return prepare(request, cache=cache, custom_tokenizer=tokenizer, progress=progress)
+
+
+def same_corpus(
+    run: RunConfig, config: PretrainConfig, *, cache: Path | None, tokenizer: Tokenizer | None
+) -> Corpus:
+    """The text that a run started with, made anew where the cache has been cleared."""
+    folder = (cache or cache_folder()) / "corpora" / run.corpus
+    if (folder / "corpus.json").exists():
+        corpus = load_corpus(folder)
+    else:
+        corpus = prepared_corpus(run, config, cache=cache, tokenizer=tokenizer)
+    if corpus.digest != run.digest:
+        raise UserError(
+            f"the text of this run has changed since it started ({', '.join(run.sources)}); "
+            "bring back the files as they were"
+        )
+    return corpus
