@@ -104,4 +104,4 @@ def test_a_speed_that_is_not_given_is_measured(monkeypatch: pytest.MonkeyPatch) 
     config = PretrainConfig(model=SMALL)
     found = estimate(config, vocabulary=20, targets=1000, length=5, speed=None)
     assert (found.measured, found.tokens_per_second) == (True, 25)
-    assert found.seconds == 5 * 1000 / 25
+    assert found.seconds == config.training.epochs * 1000 / 25
