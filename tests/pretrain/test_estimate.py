@@ -63,7 +63,7 @@ def test_memory_of_weights_is_four_bytes_for_each_copy() -> None:
 
 
 def test_memory_of_a_batch_grows_with_it() -> None:
-    config = PretrainConfig(model=SMALL)
+    config = PretrainConfig(model=SMALL, batching=Batching(batch_tokens=4096))
     doubled = replace(config, batching=Batching(batch_tokens=8192))
     assert activations_bytes(doubled) == pytest.approx(2 * activations_bytes(config), rel=0.01)
     spelled = replace(config, model=replace(SMALL, input="both"))
