@@ -23,6 +23,7 @@ from elmo.errors import ConfigError
 
 T = TypeVar("T")
 Json = dict[str, Any]
+LARGEST_WHOLE = 1 << 1000
 
 
 class Checked(Protocol):
@@ -134,7 +135,7 @@ def _convert_tuple(kinds: Sequence[Any], data: object, where: str, problems: lis
 
 def _convert_scalar(kind: Any, data: object, where: str, problems: list[str]) -> object:
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+        data = float(data) if abs(data) < LARGEST_WHOLE else math.inf
     right = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
     if not right or (isinstance(data, float) and not math.isfinite(data)):
         problems.append(f"{where}: expected {kind.__name__}, got {data!r}")

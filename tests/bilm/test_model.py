@@ -20,7 +20,7 @@ from torch import Tensor
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations, Randomness
 from elmo.bilm.stack import StackOutput
-from elmo.text.batches import Batch, WordTable, make_batch, sentence_batch
+from elmo.text.batches import Batch, WordTable, make_batch, sentence_batch, whole_batch
 from elmo.text.batching import Batching, read
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
@@ -91,6 +91,10 @@ def build(config: BiLMConfig, seed: int = 0) -> BiLM:
 
 def batch_of(model: BiLM, *sentences: list[str]) -> Batch:
     return sentence_batch(sentences, VOCABULARY, spelled=model.config.spelled)
+
+
+def whole_of(model: BiLM, *sentences: list[str]) -> Batch:
+    return whole_batch(sentences, VOCABULARY, spelled=model.config.spelled)
 
 
 def states(model: BiLM, sentence: list[str]) -> tuple[Tensor, Tensor]:
@@ -184,7 +188,7 @@ def test_activations_against_an_independent_computation(
     config: BiLMConfig, batch: list[list[str]]
 ) -> None:
     model = build(config)
-    found = model.activations(batch_of(model, *batch))
+    found = model.activations(whole_of(model, *batch))
     assert found.lengths.tolist() == [len(sentence) for sentence in batch]
     assert found.layers.shape[:2] == (config.layers + 1, len(batch))
     for row, sentence in enumerate(batch):
@@ -199,12 +203,12 @@ def test_activations_do_not_depend_on_batch_mates_order_or_padding(
     config: BiLMConfig, batch: list[list[str]], random: object
 ) -> None:
     model = build(config)
-    together = model.activations(batch_of(model, *batch))
+    together = model.activations(whole_of(model, *batch))
     order = list(range(len(batch)))
     random.shuffle(order)  # pyright: ignore
-    shuffled = model.activations(batch_of(model, *(batch[place] for place in order)))
+    shuffled = model.activations(whole_of(model, *(batch[place] for place in order)))
     for row, place in enumerate(order):
-        alone = model.activations(batch_of(model, batch[place]))
+        alone = model.activations(whole_of(model, batch[place]))
         length = len(batch[place])
         torch.testing.assert_close(own(together, place, length), own(alone, 0, length), **EXACT)
         torch.testing.assert_close(own(shuffled, row, length), own(alone, 0, length), **EXACT)
@@ -220,10 +224,10 @@ def own(found: LayerActivations, row: int, length: int) -> Tensor:
 @given(texts)
 def test_activations_in_single_precision(batch: list[list[str]]) -> None:
     double = build(settings_of("both"))
-    exact = double.activations(batch_of(double, *batch)).layers
+    exact = double.activations(whole_of(double, *batch)).layers
     single = build(settings_of("both")).float()
     single.compute_dtype = torch.float32
-    found = single.activations(batch_of(single, *batch)).layers
+    found = single.activations(whole_of(single, *batch)).layers
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), exact, rtol=0, atol=2e-6)
 
@@ -231,7 +235,7 @@ def test_activations_in_single_precision(batch: list[list[str]]) -> None:
 def test_activations_in_half_precision() -> None:
     model = build(settings_of("both")).float()
     model.compute_dtype = torch.float32
-    batch = batch_of(model, ["the", "cat", "sat"], ["naïve", "雨"])
+    batch = whole_of(model, ["the", "cat", "sat"], ["naïve", "雨"])
     exact = model.activations(batch).layers
     model.compute_dtype = torch.bfloat16
     found = model.activations(batch).layers

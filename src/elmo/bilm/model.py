@@ -68,6 +68,8 @@ class LayerActivations:
 
     layers: Tensor  # (1 + layers, batch, words, 2 * width): forward, then backward
     lengths: Tensor  # (batch,), words a text
+    state: BiLMState
+    """Where each direction stands behind the last boundary it has read."""
 
     @property
     def mask(self) -> Tensor:
@@ -130,30 +132,36 @@ class BiLM(nn.Module):
     @torch.no_grad()
     def read(self, batch: Batch, state: BiLMState | None = None) -> tuple[StackOutput, StackOutput]:
         """What each direction's layers put out, each in its own reading order."""
+        return self._read_both(batch, self._token_vectors(batch), state)
+
+    @torch.no_grad()
+    def activations(self, batch: Batch, state: BiLMState | None = None) -> LayerActivations:
+        """The layers of each word of a `whole_batch`, boundaries removed."""
         vectors = self._token_vectors(batch)
+        forward, backward = self._read_both(batch, vectors, state)
+        words = batch.forward.lengths - 2
+        steps = torch.arange(len(batch.forward.inputs) - 2, device=words.device)[:, None]
+        columns = torch.arange(len(words), device=words.device)
+        # A forward stack meets word k at step k + 1, a backward one as many steps from its end.
+        met_backward = (words - steps).clamp(min=0)
+        tokens = look_up(vectors, batch.forward.inputs)[1:-1]
+        layers = [torch.cat([tokens, tokens], dim=2)]
+        for ahead, behind in zip(forward.layers, backward.layers, strict=True):
+            layers.append(torch.cat([ahead[1:-1], behind[met_backward, columns]], dim=2))
+        padding = (steps >= words)[None, :, :, None]
+        stacked = torch.stack(layers).masked_fill(padding, 0)
+        end = BiLMState(forward.states, backward.states)
+        return LayerActivations(stacked.transpose(1, 2), words, end)
+
+    def _read_both(
+        self, batch: Batch, vectors: Tensor, state: BiLMState | None
+    ) -> tuple[StackOutput, StackOutput]:
         forward_state, backward_state = state or (None, None)
         forward, backward = run_side_by_side(
             lambda: self._read(self.forward_stack, vectors, batch.forward, forward_state),
             lambda: self._read(self.backward_stack, vectors, batch.backward, backward_state),
         )
         return forward, backward
-
-    @torch.no_grad()
-    def activations(self, batch: Batch) -> LayerActivations:
-        """The layers of each word of whole texts, boundaries removed."""
-        forward, backward = self.read(batch)
-        words = batch.forward.lengths - 1
-        steps = torch.arange(len(batch.forward.inputs) - 1, device=words.device)[:, None]
-        columns = torch.arange(len(words), device=words.device)
-        # A forward stack meets word k at step k + 1, a backward one as many steps from its end.
-        met_backward = (words - steps).clamp(min=0)
-        tokens = look_up(self._token_vectors(batch), batch.forward.inputs)[1:]
-        layers = [torch.cat([tokens, tokens], dim=2)]
-        for ahead, behind in zip(forward.layers, backward.layers, strict=True):
-            layers.append(torch.cat([ahead[1:], behind[met_backward, columns]], dim=2))
-        padding = (steps >= words)[None, :, :, None]
-        stacked = torch.stack(layers).masked_fill(padding, 0)
-        return LayerActivations(stacked.transpose(1, 2), words)
 
     def _token_vectors(self, batch: Batch) -> Tensor:
         return self.token_layer(batch.words).to(self.compute_dtype)

@@ -124,6 +124,19 @@ def sentence_batch(
     return make_batch(rows, [row[::-1] for row in rows], table, starts=True)
 
 
+def whole_batch(
+    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
+) -> Batch:
+    """The same, but each direction reads on through the boundary at its end.
+
+    For embedding: nothing is left to be predicted then, so what is asked for has no meaning.
+    """
+    rows, table = number_words(sentences, vocabulary, spelled=spelled)
+    forward = [np.append(row, END) for row in rows]
+    backward = [np.append(row[::-1], BEGIN) for row in rows]
+    return make_batch(forward, backward, table, starts=True)
+
+
 def number_words(
     sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
 ) -> tuple[list[Ids], WordTable]:

@@ -124,7 +124,8 @@ class _Lexicon:
     """Word ids in the order in which words appear."""
 
     def __init__(self) -> None:
-        self.ids = {word: place for place, word in enumerate(SPECIAL_WORDS)}
+        # A boundary written in a text is none: the model adds its own. It is an unknown word.
+        self.ids = dict.fromkeys(SPECIAL_WORDS, UNKNOWN)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         ids = self.ids
