@@ -125,7 +125,7 @@ class _Lexicon:
 
     def __init__(self) -> None:
         # A boundary written in a text is none: the model adds its own. It is an unknown word.
-        self.ids = dict.fromkeys(SPECIAL_WORDS, UNKNOWN)
+        self.ids: dict[str, int] = dict.fromkeys(SPECIAL_WORDS, UNKNOWN)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         ids = self.ids
