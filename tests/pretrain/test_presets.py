@@ -1,0 +1,31 @@
+"""Presets are settings without contradictions, and they are those of the command line."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from elmo.cli.pretrain import Preset
+from elmo.config import check, from_json, to_json
+from elmo.pretrain.config import PretrainConfig
+from elmo.pretrain.model_size import count_parameters
+from elmo.pretrain.presets import PRESETS
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_sound_and_survives_json(name):
+    check(PRESETS[name])
+    assert from_json(PretrainConfig, to_json(PRESETS[name]), name) == PRESETS[name]
+
+
+def test_the_command_line_knows_all_presets():
+    assert set(get_args(Preset)) == set(PRESETS)
+
+
+def test_the_papers_preset_has_the_size_of_the_published_model():
+    """93,600,864 parameters without the softmax, which was never published."""
+    config = PRESETS["paper"].model
+    words = 1000
+    softmax = words * config.width + words
+    assert count_parameters(config, words) - softmax == 93_600_864

@@ -1,0 +1,74 @@
+"""What a run starts from."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from elmo.bilm.config import BiLMConfig, SoftmaxConfig
+from elmo.errors import UserError
+from elmo.pretrain.start import adopt, fresh_model, set_word_vectors
+
+WORDS = BiLMConfig(word_dim=4, hidden=4)
+ADAPTIVE = BiLMConfig(
+    word_dim=4, hidden=4, softmax=SoftmaxConfig(loss="adaptive", cutoffs=(6, 14), tied=False)
+)
+
+
+def test_the_seed_alone_decides_the_weights(vocabulary):
+    torch.manual_seed(1)
+    first = fresh_model(WORDS, vocabulary, 7)
+    before = torch.random.get_rng_state()
+    second = fresh_model(WORDS, vocabulary, 7)
+    assert torch.equal(before, torch.random.get_rng_state()), "the caller's generator was touched"
+    other = fresh_model(WORDS, vocabulary, 8)
+    assert torch.equal(first.token_layer.words.weight, second.token_layer.words.weight)
+    assert not torch.equal(first.token_layer.words.weight, other.token_layer.words.weight)
+
+
+def test_a_new_model_knows_how_frequent_words_are(vocabulary):
+    model = fresh_model(WORDS, vocabulary, 0)
+    counts = torch.tensor(vocabulary.counts) + 1.0
+    assert torch.allclose(model.output.bias.softmax(0), counts / counts.sum())
+
+
+@pytest.mark.parametrize("config", [WORDS, ADAPTIVE])
+def test_adopting_keeps_what_was_learned_and_makes_room_for_new_words(vocabulary, config):
+    old = fresh_model(config, vocabulary, 0)
+    grown = vocabulary.grown(["zebra", "yak"], [5, 4])
+    new = fresh_model(config, grown, 1)
+    adopt(new, old)
+    states = torch.randn(3, 4)
+    expected = old.output.log_probabilities(states)
+    found = new.output.log_probabilities(states)[:, : len(vocabulary)]
+    # The new words take a share; among the old ones nothing changes.
+    if config is WORDS:
+        renormalised = found - found.logsumexp(1, keepdim=True)
+        assert torch.allclose(renormalised, expected, atol=1e-5)
+    else:
+        head = slice(0, 6)
+        ratio = found[:, head] - expected[:, head]
+        assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), atol=1e-5)
+    assert torch.equal(
+        new.token_layer.words.weight[: len(vocabulary)], old.token_layer.words.weight
+    )
+
+
+def test_word_vectors_of_another_size_are_refused(vocabulary, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("1 3\ncat 1 2 3\n")
+    with pytest.raises(UserError, match="--word-dim 3"):
+        set_word_vectors(fresh_model(WORDS, vocabulary, 0), path)
+
+
+def test_vectors_without_a_known_word_are_refused(vocabulary, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("1 4\nzebra 1 2 3 4\n")
+    with pytest.raises(UserError, match="none of its words"):
+        set_word_vectors(fresh_model(WORDS, vocabulary, 0), path)
+
+
+def test_a_character_model_has_no_word_vectors_to_set(vocabulary, tmp_path):
+    config = BiLMConfig(input="characters", hidden=4, softmax=SoftmaxConfig(tied=False))
+    with pytest.raises(UserError, match="character model"):
+        set_word_vectors(fresh_model(config, vocabulary, 0), tmp_path / "vectors.txt")

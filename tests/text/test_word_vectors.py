@@ -1,0 +1,78 @@
+"""Word vectors in word2vec's formats."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo.errors import UserError
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.text.word_vectors import read_word_vectors, vector_size
+
+WORDS = ("cat", "naïve", "雨")
+VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), (1,) * 6)
+values = st.floats(-1e6, 1e6, width=32)
+tables = st.integers(1, 5).flatmap(
+    lambda size: st.lists(st.lists(values, min_size=size, max_size=size), min_size=1, max_size=3)
+)
+
+
+def as_binary(rows: list[list[float]]) -> bytes:
+    """The binary format as word2vec writes it."""
+    content = f"{len(rows)} {len(rows[0])}\n".encode()
+    for word, row in zip(WORDS, rows, strict=False):
+        content += word.encode() + b" " + struct.pack(f"<{len(row)}f", *row) + b"\n"
+    return content
+
+
+def as_text(rows: list[list[float]]) -> bytes:
+    lines = [f"{len(rows)} {len(rows[0])}"]
+    lines += [f"{w} {' '.join(map(repr, row))}" for w, row in zip(WORDS, rows, strict=False)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+@given(tables, st.sampled_from([as_binary, as_text]), st.booleans())
+def test_what_was_written_is_read(tmp_path_factory, rows, write, packed):
+    path = tmp_path_factory.mktemp("vectors") / ("v.bin.gz" if packed else "v.bin")
+    content = write(rows)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    found = read_word_vectors(path, VOCABULARY)
+    assert vector_size(path) == len(rows[0])
+    assert sorted(found) == list(range(3, 3 + len(rows)))
+    for place, row in enumerate(rows, start=3):
+        assert np.array_equal(found[place], np.array(row, np.float32))
+
+
+def test_words_that_nobody_asked_for_are_passed_over(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("2 2\nzebra 1 2\ncat 3 4\n")
+    found = read_word_vectors(path, VOCABULARY)
+    assert list(found) == [3]
+    assert found[3].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "first line"),
+        (b"hello world\n", "first line"),
+        (b"1 999999999999\ncat 1\n", "expected 1 to"),
+        (b"2 2\ncat 1 2\nnaive 1\n", "line 3"),
+        (as_binary([[1.5, 2.5], [3.5, 4.5]])[:-7], "cut short"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, content, says):
+    path = tmp_path / "v.bin"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=says):
+        read_word_vectors(path, VOCABULARY)
+
+
+def test_a_missing_file_is_a_users_mistake(tmp_path):
+    with pytest.raises(UserError, match="nothing"):
+        read_word_vectors(tmp_path / "nothing.bin", VOCABULARY)
