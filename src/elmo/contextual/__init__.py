@@ -1,0 +1,1 @@
+"""From a model's layers to vectors: mixes of layers, texts as vectors, files of them."""

@@ -1,0 +1,163 @@
+"""The layers of a word become one vector: gamma * sum_j s_j h_j, or a function of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.config import check
+from elmo.contextual.mix_config import MixConfig, weight_problems
+from elmo.errors import ConfigError, UserError
+
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+
+
+class LayerMix(nn.Module):
+    """Mixes (layers, batch, words, dim) into (batch, words, output_dim)."""
+
+    fixed: Tensor
+    scale: Tensor
+
+    def __init__(self, config: MixConfig, layers: int, dim: int) -> None:
+        super().__init__()
+        check(config)
+        _check_layers(config, layers)
+        self.config = config
+        self.layers = layers
+        self.dim = dim
+        random = torch.Generator().manual_seed(config.seed)
+        self.logits: nn.Parameter | None = None
+        self.function: nn.Sequential | None = None
+        if config.kind == "trainable":
+            start = config.weights or (1 / layers,) * layers
+            self.logits = nn.Parameter(_logits(start))
+            self.scale = nn.Parameter(torch.tensor(config.gamma))
+        elif config.is_sum:
+            self.register_buffer("fixed", _fixed_weights(config, layers, random))
+            self.register_buffer("scale", torch.tensor(config.gamma))
+        elif config.kind == "function":
+            self.function = _network(config, layers * dim, config.function_dim or dim, random)
+
+    @property
+    def output_dim(self) -> int:
+        """The size of a mixed vector."""
+        if self.config.kind == "concatenation":
+            return self.layers * self.dim
+        return (self.config.function_dim or self.dim) if self.function is not None else self.dim
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """The share of each layer, normalised; none where layers are not summed."""
+        if not self.config.is_sum:
+            return None
+        return tuple(float(share) for share in self._shares().detach().cpu().unbind())
+
+    @property
+    def gamma(self) -> float | None:
+        """The scale of the sum; none where layers are not summed."""
+        return float(self.scale.detach()) if self.config.is_sum else None
+
+    def set_weights(self, weights: Sequence[float], gamma: float | None = None) -> None:
+        """Set the normalised weights and, if given, the scale, of a trainable or frozen mix."""
+        given = tuple(weights)
+        if self.config.kind not in ("trainable", "frozen"):
+            raise UserError(f"a mix of the kind {self.config.kind!r} has no weights to set")
+        problems = list(weight_problems(given, positive=self.logits is not None))
+        if problems:
+            raise ConfigError(problems)
+        _check_number(given, self.layers)
+        with torch.no_grad():
+            if self.logits is not None:
+                self.logits.copy_(_logits(given))
+            else:
+                self.fixed.copy_(_normalised(given))
+            if gamma is not None:
+                self.scale.fill_(gamma)
+
+    def penalty(self) -> Tensor:
+        """What the pull towards the average adds to a loss: pull * |w|^2, as in the paper.
+
+        w are the weights before the softmax, whose norm is least when all layers weigh alike.
+        """
+        if self.logits is None:
+            return torch.zeros(())
+        return self.config.pull * self.logits.square().sum()
+
+    def forward(self, layers: Tensor, random: torch.Generator | None = None) -> Tensor:
+        """Mix; `random` draws the dropout, and without it nothing is dropped.
+
+        A learned function gives something at padding too: mask what is made of it.
+        """
+        if self.config.layer_norm:
+            layers = functional.layer_norm(layers, layers.shape[-1:])
+        return _dropout(self._combine(layers), self.config.mix_dropout, random)
+
+    def _combine(self, layers: Tensor) -> Tensor:
+        if self.config.is_sum:
+            summed: Tensor = torch.tensordot(self._shares().to(layers.dtype), layers, dims=1)
+            return self.scale * summed
+        side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
+        return side_by_side if self.function is None else self.function(side_by_side)
+
+    def _shares(self) -> Tensor:
+        return self.fixed if self.logits is None else self.logits.softmax(dim=0)
+
+
+def _check_layers(config: MixConfig, layers: int) -> None:
+    if config.kind == "layer" and config.layer >= layers:
+        raise UserError(
+            f"layer {config.layer} was asked for, but there are layers 0 to {layers - 1}"
+        )
+    if config.weights is not None:
+        _check_number(config.weights, layers)
+
+
+def _check_number(weights: Sequence[float], layers: int) -> None:
+    if len(weights) != layers:
+        raise UserError(f"expected {layers} weights, one a layer, got {len(weights)}")
+
+
+def _logits(weights: Sequence[float]) -> Tensor:
+    """The numbers of least norm whose softmax the weights are."""
+    logs = torch.tensor(weights, dtype=torch.float64).log()
+    return (logs - logs.mean()).float()
+
+
+def _fixed_weights(config: MixConfig, layers: int, random: torch.Generator) -> Tensor:
+    if config.kind == "average":
+        return torch.full((layers,), 1 / layers)
+    if config.kind == "frozen":
+        return _drawn(layers, random) if config.weights is None else _normalised(config.weights)
+    chosen = config.layer if config.kind == "layer" else layers - 1
+    return functional.one_hot(torch.tensor(chosen), layers).float()
+
+
+def _normalised(weights: Sequence[float]) -> Tensor:
+    given = torch.tensor(weights, dtype=torch.float64)
+    return (given / given.sum()).float()
+
+
+def _drawn(layers: int, random: torch.Generator) -> Tensor:
+    """Weights drawn so that all of sum 1 are equally likely."""
+    parts = -torch.rand(layers, generator=random, dtype=torch.float64).neg().log1p()
+    return (parts / parts.sum()).float()
+
+
+def _network(
+    config: MixConfig, inputs: int, outputs: int, random: torch.Generator
+) -> nn.Sequential:
+    first, last = nn.Linear(inputs, config.hidden), nn.Linear(config.hidden, outputs)
+    for linear in (first, last):
+        nn.init.xavier_uniform_(linear.weight, generator=random)
+        nn.init.zeros_(linear.bias)
+    return nn.Sequential(first, ACTIVATIONS[config.activation](), last)
+
+
+def _dropout(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+    if random is None or share == 0:
+        return values
+    kept = torch.rand(values.shape, generator=random, device=values.device) >= share
+    return values * (kept.to(values.dtype) / (1 - share))

@@ -1,0 +1,210 @@
+"""Mixes and their gradients are what NumPy makes of the equations; what is fixed stays fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.config import from_json, to_json
+from elmo.contextual.mix import LayerMix
+from elmo.contextual.mix_config import MixConfig
+from elmo.errors import UserError
+
+Array = NDArray[np.float64]
+LAYERS, BATCH, WORDS, DIM = 3, 2, 4, 6
+
+
+def layers_of(seed: int = 0) -> Tensor:
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(LAYERS, BATCH, WORDS, DIM, generator=random, dtype=torch.float64)
+
+
+def mix_of(**settings: Any) -> LayerMix:
+    return LayerMix(MixConfig(**settings), LAYERS, DIM).double()
+
+
+def softmax(values: Array) -> Array:
+    powers = np.exp(values - values.max())
+    return powers / powers.sum()
+
+
+def normed(layers: Array) -> Array:
+    centred = layers - layers.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=LAYERS, max_size=LAYERS), st.floats(-2, 2), st.booleans()
+)
+def test_a_learned_sum_and_its_gradients(logits: list[float], gamma: float, norm: bool) -> None:
+    mix = mix_of(layer_norm=norm)
+    assert mix.logits is not None
+    with torch.no_grad():
+        mix.logits.copy_(torch.tensor(logits))
+        mix.scale.fill_(gamma)
+    layers = layers_of()
+    upstream = layers_of(1)[0]
+    mixed = mix(layers)
+    (mixed * upstream).sum().backward()
+
+    values = normed(layers.numpy()) if norm else layers.numpy()
+    shares = softmax(mix.logits.detach().numpy())
+    total = np.einsum("l,lbwd->bwd", shares, values)
+    np.testing.assert_allclose(mixed.detach().numpy(), gamma * total, atol=1e-12)
+    # d/dw_j of gamma * sum_j s_j x_j is gamma * s_j (x_j - sum_i s_i x_i).
+    each = np.einsum("lbwd,bwd->l", values, upstream.numpy())
+    np.testing.assert_allclose(
+        mix.logits.grad.numpy(),  # pyright: ignore
+        gamma * shares * (each - shares @ each),
+        atol=1e-10,
+    )
+    np.testing.assert_allclose(float(mix.scale.grad), shares @ each, atol=1e-10)  # pyright: ignore
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_learned_function_and_its_gradients(activation: str) -> None:
+    mix = mix_of(kind="function", hidden=5, function_dim=7, activation=activation)
+    layers, upstream = layers_of(), torch.randn(BATCH, WORDS, 7, dtype=torch.float64)
+    mixed = mix(layers)
+    assert mixed.shape[-1] == mix.output_dim == 7
+    (mixed * upstream).sum().backward()
+
+    first, last = mix.function[0], mix.function[2]  # pyright: ignore
+    a, b, c, d = (
+        one.detach().numpy()
+        for one in (first.weight, first.bias, last.weight, last.bias)  # pyright: ignore
+    )
+    inputs = np.concatenate(list(layers.numpy()), axis=-1)
+    before = inputs @ a.T + b
+    hidden = np.maximum(before, 0) if activation == "relu" else np.tanh(before)
+    np.testing.assert_allclose(mixed.detach().numpy(), hidden @ c.T + d, atol=1e-12)
+    slope = (before > 0) * 1.0 if activation == "relu" else 1 - hidden**2
+    d_before = (upstream.numpy() @ c) * slope
+    expected = np.einsum("bwh,bwi->hi", d_before, inputs)
+    np.testing.assert_allclose(first.weight.grad.numpy(), expected, atol=1e-10)  # pyright: ignore
+
+
+def test_the_baselines() -> None:
+    layers = layers_of()
+    assert torch.equal(mix_of(kind="layer", layer=1)(layers), layers[1])
+    assert torch.equal(mix_of(kind="top")(layers), layers[2])
+    torch.testing.assert_close(mix_of(kind="average")(layers), layers.mean(0), rtol=0, atol=1e-7)
+    joined = mix_of(kind="concatenation")
+    assert torch.equal(joined(layers), torch.cat(list(layers), dim=-1))
+    assert joined.output_dim == LAYERS * DIM
+    for kind in ("layer", "top", "average", "concatenation"):
+        assert not list(mix_of(kind=kind).parameters())
+
+
+def train(mix: LayerMix, steps: int = 3) -> None:
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1)), *mix.parameters()], lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+        loss = (mix(layers_of()) * scale).square().sum()
+        loss.backward()
+        optimizer.step()
+
+
+def test_frozen_weights_stay_and_trainable_ones_learn() -> None:
+    frozen, trainable = mix_of(kind="frozen", seed=3, gamma=0.7), mix_of()
+    before = {name: value.clone() for name, value in frozen.state_dict().items()}
+    train(frozen)
+    train(trainable)
+    assert before.keys() == {"fixed", "scale"}
+    assert all(torch.equal(value, before[name]) for name, value in frozen.state_dict().items())
+    assert trainable.weights != pytest.approx([1 / LAYERS] * LAYERS, abs=1e-3)
+    assert trainable.gamma != 1
+
+
+@given(st.integers(0, 1000))
+def test_frozen_weights_are_drawn_by_seed_and_normalised(seed: int) -> None:
+    weights = mix_of(kind="frozen", seed=seed).weights
+    assert weights is not None
+    assert weights == mix_of(kind="frozen", seed=seed).weights
+    assert weights != mix_of(kind="frozen", seed=seed + 1).weights
+    assert sum(weights) == pytest.approx(1, abs=1e-6)
+    assert min(weights) >= 0
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=LAYERS, max_size=LAYERS), st.floats(0.1, 3))
+def test_weights_are_set_and_read_normalised(parts: list[float], gamma: float) -> None:
+    weights = [part / sum(parts) for part in parts]
+    for kind in ("trainable", "frozen"):
+        given_first = mix_of(kind=kind, weights=tuple(weights), gamma=gamma)
+        set_later = mix_of(kind=kind)
+        set_later.set_weights(weights, gamma)
+        for mix in (given_first, set_later):
+            assert mix.weights == pytest.approx(weights, abs=1e-6)
+            assert mix.gamma == pytest.approx(gamma)
+
+
+def test_the_pull_is_least_at_the_average() -> None:
+    mix = mix_of(pull=0.5, weights=(0.2, 0.3, 0.5))
+    logs = np.log([0.2, 0.3, 0.5])
+    expected = 0.5 * ((logs - logs.mean()) ** 2).sum()
+    assert float(mix.penalty().detach()) == pytest.approx(expected)
+    optimizer = torch.optim.SGD([mix.logits], lr=0.5)  # pyright: ignore
+    for _ in range(50):
+        optimizer.zero_grad()
+        mix.penalty().backward()
+        optimizer.step()
+    assert mix.weights == pytest.approx([1 / LAYERS] * LAYERS, abs=1e-6)
+    assert float(mix_of(kind="average").penalty()) == 0
+
+
+def test_dropout_follows_from_its_generator() -> None:
+    mix = mix_of(mix_dropout=0.5)
+    layers = layers_of()
+    drawn = [mix(layers, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    whole = mix(layers)
+    kept = drawn[0] != 0
+    torch.testing.assert_close(drawn[0][kept], 2 * whole[kept])
+    assert 0 < kept.sum() < kept.numel()
+
+
+@pytest.mark.parametrize("kind", ["trainable", "frozen", "function", "average", "concatenation"])
+def test_saved_and_loaded_a_mix_is_the_same(kind: str) -> None:
+    mix = mix_of(kind=kind, seed=4)
+    train(mix)
+    config = from_json(MixConfig, to_json(mix.config), "mix")
+    again = LayerMix(config, LAYERS, DIM).double()
+    again.load_state_dict(mix.state_dict())
+    assert torch.equal(again(layers_of(5)), mix(layers_of(5)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weights": (0.5, 0.5)}, "expected 3 weights, one a layer, got 2"),
+        ({"weights": (0.5, 0.6, 0.5)}, "expected a sum of 1, got 1.6"),
+        ({"weights": (0.0, 0.5, 0.5)}, "never gives exactly 0"),
+        ({"kind": "frozen", "weights": (-0.5, 0.5, 1.0)}, "numbers from 0 to 1"),
+        ({"kind": "average", "weights": (1.0, 0.0, 0.0)}, "has none to set"),
+        ({"kind": "layer", "layer": 3}, "there are layers 0 to 2"),
+        ({"kind": "function", "gamma": 2.0}, "only a sum of layers is scaled"),
+        ({"kind": "frozen", "pull": 0.1}, "no weights to pull"),
+        ({"mix_dropout": 1.0, "hidden": 0}, "2 problems"),
+    ],
+)
+def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        mix_of(**settings)
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UserError, match="no weights to set"):
+        mix_of(kind="top").set_weights([0.2, 0.3, 0.5])
+    with pytest.raises(UserError, match="expected 3 weights"):
+        mix_of().set_weights([0.5, 0.5])
+    with pytest.raises(UserError, match="sum of 1"):
+        mix_of().set_weights([1.0, 2.0, 3.0])
