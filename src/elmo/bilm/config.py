@@ -41,8 +41,9 @@ class CharacterConfig:
 class SoftmaxConfig:
     """How the next word is predicted, and what is saved while training."""
 
-    loss: Literal["full", "sampled", "adaptive"] = "sampled"
-    """full: all words; sampled: the right word and a sample; adaptive: rare words in clusters."""
+    loss: Literal["full", "sampled", "adaptive", "none"] = "sampled"
+    """full: all words; sampled: the right word and a sample; adaptive: rare words in clusters;
+    none: nothing is predicted, as official weights come without a softmax."""
     samples: int = 2048
     """Words drawn, for the sampled loss."""
     sampler: Literal["log_uniform", "unigram"] = "unigram"
@@ -65,6 +66,8 @@ class SoftmaxConfig:
                 "tied: the adaptive loss has vectors of several sizes and cannot be tied; "
                 "use --no-tied or another loss"
             )
+        if self.loss == "none" and self.tied:
+            yield "tied: there is no softmax to tie; use --no-tied or another loss"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +127,7 @@ class BiLMConfig:
         yield from self.softmax.problems()
 
     def _tying_problems(self) -> Iterable[str]:
-        if not self.softmax.tied or self.softmax.loss == "adaptive":
+        if not self.softmax.tied or self.softmax.loss in ("adaptive", "none"):
             return
         if self.input == "characters":
             yield "tied: a character model has no word vectors to tie; use --no-tied"

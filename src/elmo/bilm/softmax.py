@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVa
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.cross_entropy import cross_entropy_sum, sampled_cross_entropy_sum, slices
+from elmo.errors import UserError
 from elmo.text.vocabulary import Vocabulary
 
 SMOOTHED_COUNTS = 0.75
@@ -186,11 +187,25 @@ class AdaptiveSoftmax(OutputLayer):
         return list(zip(self.edges[:-1], self.edges[1:], strict=True))
 
 
+class NoSoftmax(OutputLayer):
+    """Stands where official weights have nothing: such a model embeds, but predicts no word."""
+
+    def loss(self, states: Tensor, targets: Tensor, random: torch.Generator | None) -> Tensor:
+        """There is none."""
+        raise _no_softmax()
+
+    def log_probabilities(self, states: Tensor) -> Tensor:
+        """There are none."""
+        raise _no_softmax()
+
+
 def build_output(
     config: BiLMConfig, vocabulary: Vocabulary, word_vectors: nn.Parameter | None
 ) -> OutputLayer:
     """The output layer a configuration asks for."""
     tied = word_vectors if config.softmax.tied else None
+    if config.softmax.loss == "none":
+        return NoSoftmax()
     if config.softmax.loss == "adaptive":
         return AdaptiveSoftmax(config, len(vocabulary))
     if config.softmax.loss == "sampled":
@@ -212,6 +227,14 @@ def sampling_distribution(sampler: str, vocabulary: Vocabulary) -> Tensor:
         counts = torch.tensor(vocabulary.counts, dtype=torch.float64)
         chances = counts.clamp(min=1) ** SMOOTHED_COUNTS
     return chances / chances.sum()
+
+
+def _no_softmax() -> UserError:
+    return UserError(
+        "this model has no softmax: its makers never published it, so it can embed words but not "
+        "predict them; to score, predict, generate or evaluate, use a model trained with "
+        "elmo pretrain"
+    )
 
 
 def _drawn(rows: int, columns: int) -> nn.Parameter:

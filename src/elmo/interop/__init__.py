@@ -1,0 +1,1 @@
+"""Models of other makers: official ELMo weights are read, written, converted and verified."""
