@@ -16,6 +16,7 @@ from elmo.files import (
     folder_written_whole,
     read_json,
     read_text,
+    remove_leftovers,
     sha256,
     write_json,
     write_text,
@@ -219,3 +220,13 @@ def test_hash(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5000
     (tmp_path / "a").write_bytes(content)
     assert sha256(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / ".step-1.77.partial").mkdir(parents=True)
+    (tmp_path / "checkpoints" / ".step-1.77.partial" / "model.safetensors").write_text("half")
+    (tmp_path / ".README.md.77.partial").write_text("half")
+    (tmp_path / "README.md").write_text("whole")
+    remove_leftovers(tmp_path)
+    names = {path.name for path in tmp_path.rglob("*")}
+    assert names == {"checkpoints", "README.md"}

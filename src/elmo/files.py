@@ -53,6 +53,15 @@ def folder_written_whole(path: Path) -> Generator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Delete what processes that died left half-written; nobody else may be writing here."""
+    for path in sorted(folder.rglob(".*.partial"), reverse=True):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def write_json(path: Path, value: object) -> None:
     """Write a value as readable JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"

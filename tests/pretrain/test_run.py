@@ -150,27 +150,36 @@ def wait_for_checkpoints(process: subprocess.Popen[bytes], folder: Path, number:
         time.sleep(0.002)
 
 
-def test_kill_9_at_any_moment_changes_nothing(corpus_file, tmp_path):
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory) -> Path:
+    """A run that nothing has disturbed, beside its corpus."""
+    folder = tmp_path_factory.mktemp("whole")
+    corpus = write_corpus(folder / "corpus.txt")
+    assert start_training(corpus, folder / "run").wait(timeout=300) == 0
+    return folder / "run"
+
+
+def test_kill_9_at_any_moment_changes_nothing(whole_run, corpus_file, tmp_path):
     """A real SIGKILL, again and again, while a checkpoint is written after every step."""
-    assert start_training(corpus_file, tmp_path / "whole").wait(timeout=300) == 0
     for kill in range(3):
         process = start_training(corpus_file, tmp_path / "parts")
         wait_for_checkpoints(process, tmp_path / "parts" / "checkpoints", 2 + 3 * kill)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "the run was over before it could be killed"
     assert start_training(corpus_file, tmp_path / "parts").wait(timeout=300) == 0
-    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+    assert final_tensors(whole_run) == final_tensors(tmp_path / "parts")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_the_current_step_and_the_run_goes_on(corpus_file, tmp_path, number):
-    assert start_training(corpus_file, tmp_path / "whole").wait(timeout=300) == 0
+def test_a_signal_saves_the_current_step_and_the_run_goes_on(
+    whole_run, corpus_file, tmp_path, number
+):
     process = start_training(corpus_file, tmp_path / "parts")
     wait_for_checkpoints(process, tmp_path / "parts" / "checkpoints", 3)
     process.send_signal(number)
     assert process.wait(timeout=60) == 0
     assert start_training(corpus_file, tmp_path / "parts").wait(timeout=300) == 0
-    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+    assert final_tensors(whole_run) == final_tensors(tmp_path / "parts")
 
 
 def test_a_damaged_checkpoint_is_named_and_passed_over(

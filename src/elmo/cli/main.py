@@ -18,6 +18,8 @@ COMMANDS = {
     "pretrain": "train a biLM on any text, or go on with a run",
     "evaluate": "perplexity and accuracy of a biLM on a text",
     "info": "what is in a model folder",
+    "convert": "official ELMo files to a model folder, and back",
+    "verify": "compare a model's layers with stored ones",
     "score": "log-probability of each word of a text, both directions",
     "predict": "candidates for a blank, from both directions",
     "generate": "write on from a prompt, forwards or backwards",
@@ -33,13 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         sys.stderr.write(f"elmo: {error}\n")
         return MISTAKE
-    except KeyboardInterrupt:
-        sys.stderr.write("elmo: interrupted\n")
-        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has had enough; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as error:
+        # A full disk, a lost file system: nothing of ours to mend, and no use for a traceback.
+        sys.stderr.write(f"elmo: {error}\n")
+        return MISTAKE
+    except KeyboardInterrupt:
+        sys.stderr.write("elmo: interrupted\n")
+        return INTERRUPTED
 
 
 def _dispatch(given: list[str]) -> int:

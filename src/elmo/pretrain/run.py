@@ -21,7 +21,7 @@ from elmo.checkpoint import (
 )
 from elmo.config import Json, check, to_json
 from elmo.errors import UserError
-from elmo.files import explained, write_text
+from elmo.files import explained, remove_leftovers, sha256, write_text
 from elmo.language.evaluate import Evaluation
 from elmo.pretrain.card import model_card
 from elmo.pretrain.checkpoints import newest_checkpoint
@@ -35,7 +35,7 @@ from elmo.pretrain.run_config import STAGES, RunConfig, prepared_corpus, read_ru
 from elmo.pretrain.start import adopt, fresh_model, set_word_vectors
 from elmo.text.corpus import Corpus
 from elmo.text.tokenizers import Tokenizer
-from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +109,14 @@ def pretrain(
             tokenizer=surroundings.tokenizer,
             progress=surroundings.on_documents,
         )
-        run = replace(run, corpus=corpus.fingerprint, digest=corpus.digest)
         vocabulary = _vocabulary(corpus, config, run)
         vocabulary.save(folder / VOCABULARY)
+        run = replace(
+            run,
+            corpus=corpus.fingerprint,
+            digest=corpus.digest,
+            vocabulary=sha256(folder / VOCABULARY),
+        )
         stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
         save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
         return _continue(folder, run, config, corpus, vocabulary, surroundings)
@@ -128,8 +133,8 @@ def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Resu
         corpus = same_corpus(
             run, config, cache=surroundings.cache, tokenizer=surroundings.tokenizer
         )
-        vocabulary = _vocabulary(corpus, config, run)
-        if Vocabulary.load(folder / VOCABULARY) != vocabulary:
+        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        if sha256(folder / VOCABULARY) != run.vocabulary:
             raise UserError(
                 f"{folder / VOCABULARY} is not the vocabulary this run started with; "
                 "bring it back, or start a new run"
@@ -145,10 +150,19 @@ def _continue(
     vocabulary: Vocabulary,
     surroundings: Surroundings,
 ) -> Result:
-    model = _initial_model(run, config, vocabulary).to(surroundings.device)
-    model.compute_dtype = compute_precision(config.training.precision, model.device)
+    remove_leftovers(folder)
     checkpoint = newest_checkpoint(folder / "checkpoints")
     step = checkpoint.position.step if checkpoint else 0
+    model = fresh_model(config.model, vocabulary, config.training.seed)
+    if checkpoint is None:
+        _initialise(model, run)
+    model = model.to(surroundings.device)
+    model.compute_dtype = compute_precision(config.training.precision, model.device)
+    log.info(
+        "%d documents of %d tokens, %d more held out; %d words known, %.2f%% of the text unknown",
+        corpus.train.documents, corpus.tokens, corpus.held_out.documents, len(vocabulary),
+        100 * vocabulary.unknown_rate(corpus.words[UNKNOWN:], corpus.counts[UNKNOWN:]),
+    )  # fmt: skip
     log.info(
         "%s at step %d on %s, products in %s, %d threads",
         "resuming" if step else "starting", step, model.device, model.compute_dtype,
@@ -174,14 +188,13 @@ def _continue(
     return Result(folder, position, corpus, model)
 
 
-def _initial_model(run: RunConfig, config: PretrainConfig, vocabulary: Vocabulary) -> BiLM:
-    model = fresh_model(config.model, vocabulary, config.training.seed)
+def _initialise(model: BiLM, run: RunConfig) -> None:
+    """Give a fresh model the word vectors or the weights that the run is to start from."""
     if run.word_vectors is not None:
         share = set_word_vectors(model, Path(run.word_vectors))
         log.info("%s: vectors for %.1f%% of the vocabulary", run.word_vectors, 100 * share)
     if run.start_from is not None:
         adopt(model, load_model(run.start_from).model)
-    return model
 
 
 def _vocabulary(corpus: Corpus, config: PretrainConfig, run: RunConfig) -> Vocabulary:

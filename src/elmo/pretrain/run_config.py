@@ -31,6 +31,8 @@ class RunConfig:
     """Name of the prepared corpus."""
     digest: str = ""
     """What its content must be."""
+    vocabulary: str = ""
+    """SHA-256 of vocabulary.txt, which must stay as it is too."""
 
 
 def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
