@@ -37,6 +37,15 @@ class Checkpoint:
     """Where the model stands in a text that goes on."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Progress:
+    """What progress.json holds: the position, and the checksums of the other two files."""
+
+    position: Position
+    weights: str
+    training: str
+
+
 def save_checkpoint(
     folder: Path, model: BiLM, optimizer: Optimizer, state: BiLMState | None, position: Position
 ) -> None:
@@ -45,9 +54,12 @@ def save_checkpoint(
         save_tensors(beside / WEIGHTS, model_tensors(model))
         training = {**optimizer_tensors(optimizer), **_state_tensors(state)}
         save_tensors(beside / TRAINING, training)
-        checksums = {name: sha256(beside / name) for name in (WEIGHTS, TRAINING)}
-        content = {"position": to_json(position), "sha256": checksums}
-        write_json(beside / PROGRESS, content)
+        progress = _Progress(
+            position=position,
+            weights=sha256(beside / WEIGHTS),
+            training=sha256(beside / TRAINING),
+        )
+        write_json(beside / PROGRESS, to_json(progress))
     for old in sorted(folder.glob("step-*"))[:-KEPT]:
         shutil.rmtree(old)
 
@@ -93,14 +105,13 @@ def _trained(optimizer: Optimizer) -> Iterator[Tensor]:
 
 
 def _load(path: Path) -> Checkpoint:
-    content = read_json(path / PROGRESS)
-    checksums: dict[str, str] = content.get("sha256", {})
-    for name in (WEIGHTS, TRAINING):
-        if not (path / name).is_file() or sha256(path / name) != checksums.get(name):
+    progress = from_json(_Progress, read_json(path / PROGRESS), str(path / PROGRESS))
+    for name, expected in ((WEIGHTS, progress.weights), (TRAINING, progress.training)):
+        if not (path / name).is_file() or sha256(path / name) != expected:
             raise UserError(f"{path / name}: does not have the checksum it was written with")
     training = load_tensors(path / TRAINING)
     return Checkpoint(
-        position=from_json(Position, content.get("position"), f"{path / PROGRESS}: position"),
+        position=progress.position,
         weights=load_tensors(path / WEIGHTS),
         optimizer={name: one for name, one in training.items() if name.startswith("optimizer.")},
         state=_state(training),

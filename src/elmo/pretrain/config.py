@@ -109,5 +109,7 @@ class PretrainConfig:
         yield from self.model.problems()
         yield from self.batching.problems()
         yield from self.training.problems()
+        if self.model.softmax.loss == "none":
+            yield "loss: a model without a softmax predicts nothing, so it cannot be trained"
         if self.training.patience is not None and self.vocabulary.held_out_share == 0:
             yield "patience: nothing is held out, so there is nothing to be patient about"
