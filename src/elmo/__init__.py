@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from elmo.checkpoint import load_model
+    from elmo.contextual.embedder import Embedder
     from elmo.language.evaluate_text import evaluate_text
     from elmo.language.generate import generate
     from elmo.language.predict import predict
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Embedder",
     "evaluate_text",
     "generate",
     "load_model",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Embedder": "elmo.contextual.embedder",
     "evaluate_text": "elmo.language.evaluate_text",
     "generate": "elmo.language.generate",
     "load_model": "elmo.checkpoint",

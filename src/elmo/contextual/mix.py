@@ -97,8 +97,7 @@ class LayerMix(nn.Module):
 
     def _combine(self, layers: Tensor) -> Tensor:
         if self.config.is_sum:
-            summed: Tensor = torch.tensordot(self._shares().to(layers.dtype), layers, dims=1)
-            return self.scale * summed
+            return self.scale * torch.einsum("l,lbwd->bwd", self._shares().to(layers), layers)
         side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
         return side_by_side if self.function is None else self.function(side_by_side)
 

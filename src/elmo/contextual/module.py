@@ -1,0 +1,85 @@
+"""The model as a layer of people's own networks, with a mix that learns with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from elmo.bilm.model import LayerActivations
+from elmo.checkpoint import LoadedModel, Text, load_model
+from elmo.contextual.mix import LayerMix
+from elmo.contextual.mix_config import MixConfig
+from elmo.contextual.portions import tokenised
+from elmo.contextual.reading import read_layers
+from elmo.errors import UserError
+from elmo.text.batches import sentence_batch
+
+
+class Embedded(NamedTuple):
+    """The vectors of a batch of texts, zeros behind the end of each."""
+
+    vectors: Tensor  # (batch, words, output_dim)
+    mask: Tensor  # (batch, words), True where there is a word
+
+
+class ElmoEmbedding(nn.Module):
+    """Words in context as vectors: a biLM, frozen unless told otherwise, under a mix.
+
+    For a second mix of the same layers, as at the output of a network, give `layers` of a batch to
+    a LayerMix of your own. Add `mix.penalty()` to your loss if the mix has a pull.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, mix: MixConfig | None = None, *, freeze: bool = True
+    ) -> None:
+        super().__init__()
+        self._loaded = loaded
+        self.bilm = loaded.model
+        self.frozen = freeze
+        self.mix = LayerMix(
+            mix or MixConfig(), 1 + self.bilm.config.layers, 2 * self.bilm.config.width
+        ).to(self.bilm.device)
+        self._random: torch.Generator | None = None
+        if freeze:
+            self.bilm.requires_grad_(False)
+
+    @classmethod
+    def from_pretrained(
+        cls, path: Path | str, mix: MixConfig | None = None, *, freeze: bool = True
+    ) -> ElmoEmbedding:
+        """Open a model folder."""
+        return cls(load_model(path), mix, freeze=freeze)
+
+    @property
+    def output_dim(self) -> int:
+        """The size of a word's vector."""
+        return self.mix.output_dim
+
+    def forward(self, texts: Sequence[Text]) -> Embedded:
+        """The vectors of texts, given as strings or as words; dropout falls in training only."""
+        read = self.layers(texts)
+        mixed = self.mix(read.layers, self._generator() if self.training else None)
+        return Embedded(mixed * read.mask[:, :, None], read.mask)
+
+    def layers(self, texts: Sequence[Text]) -> LayerActivations:
+        """All layers of texts, for mixes; gradients flow to the biLM if it is not frozen."""
+        if isinstance(texts, str) or not len(texts):
+            raise UserError("expected a list of texts, each a string or a list of words")
+        words = [text.words for text in tokenised(self._loaded, texts)]
+        config, vocabulary = self.bilm.config, self.bilm.vocabulary
+        batch = sentence_batch(words, vocabulary, spelled=config.spelled)
+        lengths = [len(one) for one in words]
+        with torch.no_grad() if self.frozen else nullcontext():
+            return read_layers(self.bilm, [batch], lengths, window=max(lengths) + 1)
+
+    def _generator(self) -> torch.Generator:
+        """The source of dropout, seeded by the mix's settings."""
+        device = self.bilm.device
+        if self._random is None or self._random.device != device:
+            self._random = torch.Generator(device).manual_seed(self.mix.config.seed)
+        return self._random

@@ -1,0 +1,317 @@
+"""Vectors are what NumPy makes of each text alone, however texts are read together."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy_bilm
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tiny_models import VOCABULARY, make_model
+
+from elmo.bilm.model import BiLM
+from elmo.checkpoint import save_config, save_weights
+from elmo.contextual.embedder import Embedder
+from elmo.contextual.mix import LayerMix
+from elmo.contextual.mix_config import MixConfig
+from elmo.contextual.progress import Progress
+from elmo.contextual.start_state import FILE, warm_state
+from elmo.errors import UserError
+
+Array = NDArray[np.float64]
+CLOSE = {"rtol": 0, "atol": 2e-6}
+WORDS = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])
+TEXTS = st.lists(st.lists(WORDS, max_size=9), min_size=1, max_size=6)
+MODELS = {kind: make_model(kind) for kind in ("words", "characters", "both")}
+EMBEDDERS = {kind: Embedder(loaded) for kind, loaded in MODELS.items()}
+WORD_MODEL = EMBEDDERS["words"]
+SENTENCES = [["the", "cat", "sat"], ["雨"], ["a", "naïve", "dog", "sat", "on", "a", "mat"]]
+
+
+def expected(model: BiLM, text: list[str]) -> Array:
+    """(layers, words, dim), one text read alone and at once."""
+    if not text:
+        return np.zeros((1 + model.config.layers, 0, 2 * model.config.width))
+    return numpy_bilm.activations(model, text)
+
+
+def longer(length: int) -> list[str]:
+    random = np.random.default_rng(length)
+    return [str(word) for word in random.choice(VOCABULARY.words[3:], length)]
+
+
+@pytest.mark.parametrize("kind", list(EMBEDDERS))
+@pytest.mark.parametrize("layer", [0, 1, 2, "top", "average", "mix"])
+def test_each_layer_against_an_independent_computation(kind: str, layer: Any) -> None:
+    embedder = EMBEDDERS[kind]
+    for text, found in zip(
+        SENTENCES, embedder.encode(SENTENCES, output="tokens", layer=layer), strict=True
+    ):
+        layers = expected(embedder.model, text)
+        whole = {"top": layers[-1], "average": layers.mean(0), "mix": layers.mean(0)}
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(
+            found, whole[layer] if layer in whole else layers[layer], **CLOSE
+        )
+
+
+def test_all_layers_come_as_layers_words_dim() -> None:
+    for text, found in zip(
+        SENTENCES, WORD_MODEL.encode(SENTENCES, output="tokens", layer="all"), strict=True
+    ):
+        np.testing.assert_allclose(found, expected(WORD_MODEL.model, text), **CLOSE)
+    pooled = WORD_MODEL.encode(SENTENCES, layer="all")
+    assert pooled.shape == (3, 3, 12)
+    np.testing.assert_allclose(pooled[2], expected(WORD_MODEL.model, SENTENCES[2]).mean(1), **CLOSE)
+
+
+@given(TEXTS, st.sampled_from(["mean", "max", "first", "last", "mean+max"]))
+def test_pooling_sees_words_only(texts: list[list[str]], pooling: str) -> None:
+    found = WORD_MODEL.encode(texts, layer=2, pooling=pooling)
+    pools = {
+        "mean": lambda x: x.mean(0),
+        "max": lambda x: x.max(0),
+        "first": lambda x: x[0],
+        "last": lambda x: x[-1],
+    }
+    for row, text in zip(found, texts, strict=True):
+        words = expected(WORD_MODEL.model, text)[2]
+        parts = [pools[one](words) if text else np.zeros(12) for one in pooling.split("+")]
+        np.testing.assert_allclose(row, np.concatenate(parts), **CLOSE)
+
+
+@given(
+    TEXTS,
+    st.sampled_from(["words", "characters", "both"]),
+    st.sampled_from([2, 3, 7, 4096]),
+    st.sampled_from(["zero", "warm"]),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=15)
+def test_batch_order_padding_and_history_change_nothing(
+    texts: list[list[str]], kind: str, batch_tokens: int, start: Any, random: Any
+) -> None:
+    embedder = EMBEDDERS[kind]
+    options: Any = {"output": "tokens", "layer": "all", "start": start}
+    alone = [embedder.encode([text], **options)[0] for text in texts]
+    order = list(range(len(texts)))
+    random.shuffle(order)
+    together = embedder.encode([texts[n] for n in order], **options, batch_tokens=batch_tokens)
+    for number, found in zip(order, together, strict=True):
+        np.testing.assert_allclose(found, alone[number], **CLOSE)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_a_long_text_in_windows_equals_reading_it_at_once(kind: str) -> None:
+    texts = [longer(61), ["cat"], longer(20)]
+    (at_once, _, _) = EMBEDDERS[kind].encode(texts, output="tokens", layer="all")
+    for batch_tokens in (8, 61, 62, 63):
+        options: Any = {"output": "tokens", "layer": "all", "batch_tokens": batch_tokens}
+        found = EMBEDDERS[kind].encode(texts, **options)
+        np.testing.assert_allclose(found[0], at_once, **CLOSE)
+        np.testing.assert_allclose(found[2], expected(MODELS[kind].model, texts[2]), **CLOSE)
+
+
+def carried_in_numpy(model: BiLM, texts: list[list[str]]) -> list[Array]:
+    """Texts one after the other, each direction's state going on through all boundaries."""
+    found: list[list[Array]] = []
+    for direction in model.directions:
+        backward = direction is model.backward_stack
+        states: list[tuple[Array, Array]] = [
+            (np.zeros(layer.width), np.zeros(layer.hidden))  # pyright: ignore
+            for layer in direction.layers
+        ]
+        outputs: list[Array] = []
+        for text in texts:
+            read = ["<S>", *text, "</S>"]
+            inputs = numpy_bilm.tokens(model, read[::-1] if backward else read)
+            layers = [inputs]
+            for number, layer in enumerate(direction.layers):
+                inputs, *state = numpy_bilm.lstm(layer, inputs, *states[number])  # pyright: ignore
+                states[number] = (state[0], state[1])
+                layers.append(inputs)
+            stacked = np.stack(layers)
+            outputs.append((stacked[:, ::-1] if backward else stacked)[:, 1:-1])
+        found.append(outputs)
+    return [np.concatenate(pair, axis=2) for pair in zip(*found, strict=True)]
+
+
+@given(TEXTS, st.integers(1, 3), st.sampled_from([2, 9, 4096]))
+@settings(max_examples=10)
+def test_carried_states_equal_reading_on_in_each_slot(
+    texts: list[list[str]], slots: int, batch_tokens: int
+) -> None:
+    options: Any = {"start": "carry", "slots": slots, "batch_tokens": batch_tokens}
+    found = WORD_MODEL.encode(texts, output="tokens", layer="all", **options)
+    for slot in range(min(slots, len(texts))):
+        wanted = carried_in_numpy(WORD_MODEL.model, texts[slot::slots])
+        for one, other in zip(found[slot::slots], wanted, strict=True):
+            np.testing.assert_allclose(one, other, **CLOSE)
+    again = WORD_MODEL.encode(texts, output="tokens", layer="all", **options)
+    assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
+
+
+def test_a_warm_start_reads_on_from_a_neutral_context() -> None:
+    model = WORD_MODEL.model
+    context = list(VOCABULARY.words[3:])
+    (warm,) = WORD_MODEL.encode([SENTENCES[0]], output="tokens", layer="all", start="warm")
+    (_, wanted) = carried_in_numpy(model, [context, SENTENCES[0]])
+    np.testing.assert_allclose(warm, wanted, **CLOSE)
+    assert not np.allclose(warm, expected(model, SENTENCES[0]), atol=1e-3)
+
+
+def test_streaming_gives_what_encoding_at_once_gives() -> None:
+    texts = [longer(n % 7) for n in range(30)]
+    for options in ({"layer": 1}, {"output": "tokens"}, {"start": "carry", "slots": 7}):
+        streamed = WORD_MODEL.encode_iter(iter(texts), batch_tokens=9, **options)
+        whole = WORD_MODEL.encode(texts, **options)  # pyright: ignore
+        for one, other in zip(streamed, whole, strict=True):
+            np.testing.assert_allclose(one, other, **CLOSE)
+
+
+def test_only_some_texts_are_taken_at_a_time() -> None:
+    taken: list[int] = []
+
+    def texts() -> Any:
+        for number in range(1000):
+            taken.append(number)
+            yield ["cat"] * 5
+
+    next(WORD_MODEL.encode_iter(texts(), batch_tokens=12))
+    assert len(taken) < 50
+
+
+def test_padded_vectors_have_a_mask() -> None:
+    texts = [*SENTENCES, []]
+    listed = WORD_MODEL.encode(texts, output="tokens")
+    vectors, mask = WORD_MODEL.encode(texts, output="tokens", pad=True)
+    assert vectors.shape == (4, 7, 12)
+    assert mask.sum(1).tolist() == [3, 1, 7, 0]
+    for row, one in enumerate(listed):
+        np.testing.assert_array_equal(vectors[row][mask[row]], one)
+    assert (vectors[~mask] == 0).all()
+    layers, _ = WORD_MODEL.encode(texts, output="tokens", layer="all", pad=True)
+    assert layers.shape == (4, 3, 7, 12)
+
+
+def test_strings_are_cut_as_in_training() -> None:
+    cut = WORD_MODEL.loaded.tokenize("The cat sat.")
+    found = WORD_MODEL.encode(["The cat sat.", cut])
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_a_text_without_words_is_zeros_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = WORD_MODEL.encode(["the cat", " ", "dog"], pooling="max")
+    assert (found[1] == 0).all()
+    assert found[[0, 2]].any()
+    assert "text 1" in caplog.text
+
+
+def test_no_texts_give_empty_arrays() -> None:
+    assert WORD_MODEL.encode([]).shape == (0, 12)
+    assert WORD_MODEL.encode([], layer="all", pooling="mean+max").shape == (0, 3, 24)
+    assert WORD_MODEL.encode([], output="tokens") == []
+    assert WORD_MODEL.encode([], output="tokens", pad=True).vectors.shape == (0, 0, 12)
+
+
+def test_a_mix_of_ones_own() -> None:
+    config = MixConfig(kind="frozen", weights=(0.2, 0.3, 0.5), gamma=2.0)
+    layers = expected(WORD_MODEL.model, SENTENCES[0])
+    wanted = 2 * np.einsum("l,lwd->wd", [0.2, 0.3, 0.5], layers)
+    for mix in (config, LayerMix(config, 3, 12)):
+        embedder = Embedder(MODELS["words"], mix=mix)
+        (found,) = embedder.encode(SENTENCES[:1], output="tokens")
+        np.testing.assert_allclose(found, wanted, **CLOSE)
+    joined = Embedder(MODELS["words"], mix=MixConfig(kind="concatenation"))
+    assert joined.encode(SENTENCES).shape == (3, 36)
+    with pytest.raises(UserError, match="4 layers of 12 numbers, but the model has 3"):
+        Embedder(MODELS["words"], mix=LayerMix(MixConfig(), 4, 12))
+
+
+def test_progress_is_told() -> None:
+    told: list[Progress] = []
+    WORD_MODEL.encode(SENTENCES, batch_tokens=8, progress=told.append)
+    assert [one.texts for one in told] == sorted(one.texts for one in told)
+    assert (told[-1].texts, told[-1].total, told[-1].tokens) == (3, 3, 11)
+    assert told[-1].seconds_left == 0
+
+
+def test_nothing_of_the_model_changes() -> None:
+    before = {name: one.clone() for name, one in WORD_MODEL.model.state_dict().items()}
+    state = torch.get_rng_state()
+    WORD_MODEL.encode(SENTENCES, start="warm")
+    assert torch.equal(torch.get_rng_state(), state)
+    after = WORD_MODEL.model.state_dict()
+    assert all(torch.equal(one, after[name]) for name, one in before.items())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    loaded = make_model()
+    save_config(tmp_path, loaded.model.config, loaded.tokenizer, {})
+    save_weights(tmp_path / "model.safetensors", loaded.model.float())
+    VOCABULARY.save(tmp_path / "vocabulary.txt")
+    return tmp_path
+
+
+def test_a_saved_model_gives_the_same_vectors(folder: Path) -> None:
+    found = Embedder.from_pretrained(folder).encode(SENTENCES)
+    np.testing.assert_allclose(found, WORD_MODEL.encode(SENTENCES), rtol=0, atol=1e-5)
+    half = Embedder.from_pretrained(folder, precision="bf16").encode(SENTENCES[:1])
+    np.testing.assert_allclose(half, found[:1], rtol=0, atol=0.1)
+
+
+def test_a_start_state_is_stored_with_its_model(folder: Path) -> None:
+    embedder = Embedder.from_pretrained(folder)
+    embedder.__dict__["warm_state"] = warm_state(embedder.model, ["dog", "雨"])
+    wanted = embedder.encode(SENTENCES, start="warm")
+    embedder.store_start_state(folder)
+    again = Embedder.from_pretrained(folder)
+    np.testing.assert_array_equal(again.encode(SENTENCES, start="warm"), wanted)
+    assert not np.allclose(WORD_MODEL.encode(SENTENCES, start="warm"), wanted, atol=1e-4)
+
+
+def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
+    Embedder.from_pretrained(folder).store_start_state(folder)
+    save_weights(folder / "model.safetensors", make_model(seed=1).model.float())
+    with pytest.raises(UserError, match=f"{FILE} belongs to other weights"):
+        Embedder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layer": 3}, "layers 0 to 2"),
+        ({"layer": -1}, "layers 0 to 2"),
+        ({"layer": "tpo"}, "layer: expected a number or one of mix, top"),
+        ({"pooling": "mean+median"}, "got 'median'"),
+        ({"start": "cold"}, "expected zero, warm or carry"),
+        ({"slots": 2}, "only start=carry reads in slots"),
+        ({"batch_tokens": 1, "output": "words"}, "2 problems"),
+        ({"pad": True}, "pooled vectors are all of one length"),
+    ],
+)
+def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        WORD_MODEL.encode(SENTENCES, **settings)  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("the cat", "put it in a list"),
+        ([["cat"], ["a", "</S>"]], "text 1: a text holds '</S>'"),
+        (["cat", None], "text 1: expected a string or a list of words, got NoneType"),
+        ([["cat", 3]], "text 0: expected words, got int: 3"),
+    ],
+)
+def test_bad_texts_are_told(texts: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        WORD_MODEL.encode(texts)

@@ -1,0 +1,96 @@
+"""As a layer of a network, the model gives the Embedder's vectors, and only the mix learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import make_model
+
+from elmo.contextual.embedder import Embedder
+from elmo.contextual.mix import LayerMix
+from elmo.contextual.mix_config import MixConfig
+from elmo.contextual.module import ElmoEmbedding
+from elmo.errors import UserError
+
+TEXTS = [["the", "cat", "sat"], [], ["雨", "unheard"]]
+
+
+@pytest.mark.parametrize("kind", ["average", "function"])
+def test_vectors_are_those_of_the_embedder_and_zero_at_padding(kind: Any) -> None:
+    config = MixConfig(kind=kind, hidden=4)
+    elmo = ElmoEmbedding(make_model(), config).double()
+    vectors, mask = elmo(TEXTS)
+    assert vectors.shape == (3, 3, elmo.output_dim)
+    expected = Embedder(make_model(), mix=elmo.mix).encode(TEXTS, output="tokens", pad=True)
+    np.testing.assert_array_equal(mask.numpy(), expected.mask)
+    wanted = expected.vectors * expected.mask[:, :, None]
+    np.testing.assert_allclose(vectors.detach().numpy(), wanted, rtol=0, atol=2e-6)
+
+
+def step(elmo: ElmoEmbedding) -> dict[str, bool]:
+    """Train once; which tensors changed."""
+    before = {name: one.clone() for name, one in elmo.state_dict().items()}
+    optimizer = torch.optim.SGD(elmo.parameters(), lr=0.1)
+    elmo(TEXTS).vectors.square().sum().backward()
+    optimizer.step()
+    return {name: not torch.equal(one, before[name]) for name, one in elmo.state_dict().items()}
+
+
+def test_frozen_only_the_mix_learns() -> None:
+    changed = step(ElmoEmbedding(make_model()).double())
+    assert {name for name, one in changed.items() if one} == {"mix.logits", "mix.scale"}
+
+
+def test_not_frozen_the_language_model_learns_too() -> None:
+    changed = step(ElmoEmbedding(make_model("both"), freeze=False).double())
+    assert all(one for name, one in changed.items() if not name.startswith("bilm.output."))
+
+
+def test_gradients_of_the_language_model_against_differences() -> None:
+    elmo = ElmoEmbedding(make_model(), freeze=False).double()
+    weights = [*elmo.bilm.backward_stack.parameters()][:2]
+    torch.manual_seed(0)
+    wanted = torch.randn(3, 3, 12, dtype=torch.float64)
+    (elmo(TEXTS).vectors * wanted).sum().backward()
+    for weight in weights:
+        place = (1, 2)
+        values: list[float] = []
+        for shift in (1e-5, -2e-5):
+            with torch.no_grad():
+                weight[place] += shift
+                values.append(float((elmo(TEXTS).vectors * wanted).sum()))
+        slope = (values[0] - values[1]) / 2e-5
+        assert float(weight.grad[place]) == pytest.approx(slope, rel=1e-5)  # pyright: ignore
+
+
+def test_dropout_falls_in_training_only() -> None:
+    elmo = ElmoEmbedding(make_model(), MixConfig(mix_dropout=0.5))
+    whole = elmo.eval()(TEXTS).vectors
+    assert torch.equal(elmo(TEXTS).vectors, whole)
+    first, second = (elmo.train()(TEXTS).vectors for _ in range(2))
+    assert not torch.equal(first, second)
+    again = ElmoEmbedding(make_model(), MixConfig(mix_dropout=0.5)).train()
+    assert torch.equal(again(TEXTS).vectors, first)
+
+
+def test_several_mixes_of_one_reading() -> None:
+    elmo = ElmoEmbedding(make_model())
+    read = elmo.layers(TEXTS)
+    top = LayerMix(MixConfig(kind="top"), 3, 12)
+    torch.testing.assert_close(top(read.layers), read.layers[2])
+
+
+def test_a_state_dict_holds_model_and_mix() -> None:
+    one, other = ElmoEmbedding(make_model()), ElmoEmbedding(make_model(seed=5))
+    one.mix.set_weights([0.5, 0.3, 0.2], 1.5)
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one(TEXTS).vectors, other(TEXTS).vectors)
+
+
+@pytest.mark.parametrize("texts", ["the cat", []])
+def test_no_list_of_texts_is_told(texts: Any) -> None:
+    with pytest.raises(UserError, match="expected a list of texts"):
+        ElmoEmbedding(make_model())(texts)
