@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 
 import pytest
 
+from elmo.errors import UserError
 from elmo.pretrain.reports import JsonLog, StepReport, TensorBoardLog
 
 
@@ -37,3 +40,9 @@ def test_tensorboard_gets_the_losses(tmp_path):
     found.Reload()
     (event,) = found.Scalars("train/loss_backward")
     assert (event.step, event.value) == (4, 2.0)
+
+
+def test_without_tensorboard_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'elmo[track]'")):
+        TensorBoardLog(tmp_path)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ class TensorBoardLog:
     """Draws losses and held-out perplexity in TensorBoard (extra `track`)."""
 
     def __init__(self, folder: Path) -> None:
-        board: Any = require_extra("torch.utils.tensorboard", "track")
+        require_extra("tensorboard", "track")
+        board: Any = import_module("torch.utils.tensorboard")
         self._writer = board.SummaryWriter(str(folder))
 
     def __call__(self, report: Report) -> None:
