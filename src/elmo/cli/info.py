@@ -19,7 +19,7 @@ class Arguments:
     """Show what is in a model folder: sizes, settings, vocabulary, how it was made."""
 
     model: ModelFolder
-    """A model folder."""
+    """A model folder, ours or official."""
     json: Flag = False
     """Print one JSON object, all settings included."""
 
@@ -32,9 +32,9 @@ def parse(given: Sequence[str]) -> Arguments:
 def run(given: Arguments) -> int:
     """Print what the folder holds."""
     from elmo.cli.output import print_json, print_table
-    from elmo.description import describe_model
+    from elmo.interop.models import describe
 
-    description = describe_model(given.model)
+    description = describe(given.model)
     if given.json:
         print_json(asdict(description))
         return 0
@@ -60,12 +60,11 @@ def _model_rows(found: ModelDescription) -> list[list[str]]:
 
 def _text_rows(found: ModelDescription) -> list[list[str]]:
     case = "lower-cased" if found.tokenizer.lowercase else "case kept"
-    rows = [
-        ["vocabulary", f"{found.vocabulary:,} words"],
-        ["unknown words", f"{found.unknown_rate:.2%} of the training text"],
-        ["tokenizer", f"{found.tokenizer.tokenizer}, {case}"],
-        *_run_rows(found.stages.get("run", {})),
-    ]
+    rows = [["vocabulary", f"{found.vocabulary:,} words"]]
+    if found.training_tokens:
+        rows.append(["unknown words", f"{found.unknown_rate:.2%} of the training text"])
+    rows.append(["tokenizer", f"{found.tokenizer.tokenizer}, {case}"])
+    rows += _run_rows(found.stages.get("run", {}))
     quality = found.held_out_perplexity
     if quality is not None:
         both = f"forward {quality.forward:,.2f}, backward {quality.backward:,.2f}"

@@ -37,9 +37,9 @@ class ModelAndTexts:
 
 def open_model(folder: Path, tokenizer: TokenizerName) -> LoadedModel:
     """Load a model that can cut raw text into words."""
-    from elmo.checkpoint import load_model
+    from elmo.interop.models import open_model as open_any
 
-    loaded = load_model(folder)
+    loaded = open_any(folder)
     if tokenizer == "whitespace":
         return replace(loaded, tokenizer=replace(loaded.tokenizer, tokenizer="whitespace"))
     if loaded.tokenizer.tokenizer == "custom":

@@ -18,7 +18,7 @@ from elmo.config import Json, from_json, to_json
 from elmo.errors import ConfigError, UserError, require_extra
 from elmo.files import folder_written_whole, write_json
 from elmo.interop.hdf5 import Datasets, opened, read_numbers
-from elmo.interop.official_fit import require_fit
+from elmo.interop.official_fit import require_fit, require_official
 from elmo.interop.official_names import Array, Row, names_of
 from elmo.interop.official_options import config_of, options_of, read_options
 from elmo.interop.official_vocabulary import (
@@ -89,6 +89,7 @@ def look_through(
 ) -> OfficialModel:
     """Make sure that options, vocabulary and weights go together; no number is read."""
     raw = read_options(options)
+    require_official(weights, datasets)
     config = config_of(raw, datasets.keys(), str(options))
     known = _vocabulary(config, vocabulary, options)
     is_projected = (
