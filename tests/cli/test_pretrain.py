@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from pathlib import Path
 
 import pytest
 from tests.pretrain.conftest import write_corpus
@@ -79,8 +79,7 @@ def test_a_mistake_gets_one_clear_line_and_exit_code_2(corpus, tmp_path, capsys,
     error = capsys.readouterr().err
     assert says in error
     assert "Traceback" not in error
-    assert not (out / "config.json").exists()
-    assert not (out / "model.safetensors").exists()
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
@@ -122,15 +121,19 @@ def test_a_line_of_fifty_thousand_words_is_trained_in_windows(tmp_path, monkeypa
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "long.txt"
     path.write_text("the cat sees the dog . " * 8_334 + "\n")
-    arguments = [str(path), "--out", str(tmp_path / "run"), "--held-out-share=0", "--window=64"]
+    limits = ["--held-out-share=0", "--window=512", "--batch-tokens=512"]
+    arguments = [str(path), "--out", str(tmp_path / "run"), *limits]
     assert main(["pretrain", *SMALL, *arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["predictions"] == 50_004 + 1
 
 
-def test_no_permission_to_write_is_said(corpus, tmp_path, capsys, monkeypatch):
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
+def test_no_permission_to_write_is_said_before_any_work(corpus, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
     assert main(["pretrain", corpus, "--out", str(tmp_path / "run")]) == 2
     assert "no permission" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_file_where_the_folder_should_be_is_said(corpus, tmp_path, capsys):
+    assert main(["pretrain", corpus, "--out", f"{corpus}/run"]) == 2
+    assert "is a file" in capsys.readouterr().err

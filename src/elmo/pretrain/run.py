@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,11 +86,7 @@ def pretrain(
     surroundings = surroundings or Surroundings()
     check(config)
     folder = Path(out)
-    if (folder / CONFIG).exists():
-        raise UserError(
-            f"{folder}: holds a run already; go on with it (--resume {folder}) or choose another "
-            "place (--out)"
-        )
+    _refuse_taken(folder)
     run = RunConfig(
         sources=(sources,) if isinstance(sources, str) else tuple(sources),
         held_out=tuple(held_out),
@@ -97,19 +94,18 @@ def pretrain(
         word_vectors=None if word_vectors is None else str(word_vectors),
         command=command,
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explained(error, folder) from error
+    # The folder comes into being only when the text is known to be good.
+    corpus = prepared_corpus(
+        run,
+        config,
+        cache=surroundings.cache,
+        tokenizer=surroundings.tokenizer,
+        progress=surroundings.on_documents,
+    )
+    vocabulary = _vocabulary(corpus, config, run)
+    _make(folder)
     with locked(folder):
-        corpus = prepared_corpus(
-            run,
-            config,
-            cache=surroundings.cache,
-            tokenizer=surroundings.tokenizer,
-            progress=surroundings.on_documents,
-        )
-        vocabulary = _vocabulary(corpus, config, run)
+        _refuse_taken(folder)
         vocabulary.save(folder / VOCABULARY)
         run = replace(
             run,
@@ -140,6 +136,29 @@ def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Resu
                 "bring it back, or start a new run"
             )
         return _continue(folder, run, config, corpus, vocabulary, surroundings)
+
+
+def _refuse_taken(folder: Path) -> None:
+    """Say at once, before any work is done, that a model cannot go to this folder."""
+    if (folder / CONFIG).exists():
+        raise UserError(
+            f"{folder}: holds a run already; go on with it (--resume {folder}) or choose another "
+            "place (--out)"
+        )
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise UserError(f"{folder}: {there} is a file; choose another place (--out)")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(
+            f"{folder}: no permission to write to {there}; choose another place (--out)"
+        )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explained(error, folder) from error
 
 
 def _continue(
