@@ -20,6 +20,7 @@ from elmo.bilm.softmax import (
     build_output,
     sampling_distribution,
 )
+from elmo.errors import UserError
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 SIZE = 30
@@ -272,3 +273,20 @@ def test_separate_weights_are_two() -> None:
     before = model.output.weight
     model.tie()
     assert model.output.weight is before is not model.token_layer.words.weight
+
+
+def test_a_model_without_softmax_predicts_nothing_and_says_so() -> None:
+    layer = build("none")
+    assert not list(layer.parameters())
+    states, targets = rows()
+    with pytest.raises(UserError, match="this model has no softmax"):
+        layer.loss(states, targets, None)
+    with pytest.raises(UserError, match="this model has no softmax"):
+        layer.log_probabilities(states)
+
+
+def test_there_is_nothing_to_tie_without_a_softmax() -> None:
+    config = BiLMConfig(hidden=5, softmax=SoftmaxConfig(loss="none"))
+    assert list(config.problems()) == [
+        "tied: there is no softmax to tie; use --no-tied or another loss"
+    ]

@@ -68,17 +68,20 @@ def save_model(loaded: LoadedModel, folder: Path | str, origin: Path | None = No
 
 
 def is_official(folder: Path) -> bool:
-    """Whether a folder holds an official model rather than one of ours."""
-    return (folder / OPTIONS).is_file() and not (folder / CONFIG).exists()
+    """Whether a folder holds files of an official model rather than one of ours."""
+    has_files = (folder / OPTIONS).is_file() or any(folder.glob("*.hdf5"))
+    return has_files and not (folder / CONFIG).exists()
 
 
 def official_files(folder: Path) -> OfficialFiles:
     """Find the files of an official model, none of which may lie elsewhere."""
     weights = sorted(folder.glob("*.hdf5"))
-    if len(weights) != 1:
-        named = ", ".join(one.name for one in weights) or "none"
+    options = [folder / OPTIONS] if (folder / OPTIONS).is_file() else []
+    if not options or len(weights) != 1:
+        named = ", ".join(one.name for one in (*options, *weights))
         raise UserError(
-            f"{folder}: expected {OPTIONS} and exactly one .hdf5 file of weights, found {named}"
+            f"{folder}: an official model is {OPTIONS} and exactly one .hdf5 file of weights, but "
+            f"here is {named}"
         )
     files = OfficialFiles(folder / OPTIONS, weights[0], vocabulary_beside(folder / OPTIONS))
     for path in (files.options, files.weights, files.vocabulary):

@@ -19,11 +19,10 @@ from elmo.interop.slots import Slot
 from elmo.interop.stored_tokens import read_token_vectors
 from elmo.text.batches import WordTable, whole_batch
 
-TOLERANCE = 2e-6
 WORDS_AT_ONCE = 1024
 Start = Literal["carry", "zero"]
-Direction = Literal["forward", "backward"]
-_DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
+Direction = Literal["forward", "backward", "both"]
+_ORDER: tuple[Direction, ...] = ("forward", "backward", "both")
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Differ
         part = np.arange(first, min(first + WORDS_AT_ONCE, len(words)))
         with torch.no_grad():
             ours = model.token_layer(table.select(part).to(model.device)).cpu().numpy()
-        tally.add(0, "forward", ours, theirs[part])
+        tally.add(0, "both", ours, theirs[part])
     return tally.differences()
 
 
@@ -126,4 +125,4 @@ def _compare(tally: _Tally, ours: Array, path: Path, stored: Stored, name: str) 
 
 
 def _layer_and_place(key: tuple[int, Direction]) -> tuple[int, int]:
-    return key[0], _DIRECTIONS.index(key[1])
+    return key[0], _ORDER.index(key[1])

@@ -1,0 +1,93 @@
+"""elmo convert: from official files to a model folder and back, by command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+
+from elmo.checkpoint import load_model, model_tensors
+from elmo.cli.main import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
+
+from golden_elmo import golden
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return golden().write(tmp_path_factory.mktemp("models") / "official")
+
+
+def test_there_and_back(official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, back = str(tmp_path / "ours"), str(tmp_path / "back")
+    assert main(["convert", str(official), ours]) == 0
+    assert main(["convert", ours, back, "--to", "official"]) == 0
+    assert "number for number" in capsys.readouterr().out
+    names: list[str] = []
+    with (
+        h5py.File(official / "weights.hdf5") as before,
+        h5py.File(tmp_path / "back" / "weights.hdf5") as after,
+    ):
+        before.visit(names.append)
+        for name in names:
+            if isinstance(before[name], h5py.Dataset):
+                assert before[name][()].tobytes() == after[name][()].tobytes()  # pyright: ignore
+    texts = [json.loads((one / "options.json").read_text()) for one in (official, Path(back))]
+    assert texts[0] == texts[1]
+
+
+def test_a_model_of_ours_leaves_its_softmax_behind(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there, back = str(tmp_path / "official"), str(tmp_path / "back")
+    assert main(["convert", str(model), there, "--to", "official"]) == 0
+    assert "left behind" in capsys.readouterr().out
+    assert main(["convert", there, back]) == 0
+    before = model_tensors(load_model(model).model)
+    after = model_tensors(load_model(back).model)
+    assert set(before) - set(after) == {"output.bias"}
+    assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
+
+
+def test_mistakes_are_told(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    assert main(["convert", str(official), out, "--to", "official"]) == 2
+    assert "did you mean --to elmo?" in capsys.readouterr().err
+    assert main(["convert", str(tmp_path / "nowhere"), out]) == 2
+    assert "expected a model folder" in capsys.readouterr().err
+    assert main(["convert", str(official), str(official)]) == 2
+    assert "already exists" in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
+def test_official_files_are_described(official: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(official)]) == 0
+    shown = capsys.readouterr().out
+    assert "2 a direction, 6 cells, projected to 4" in shown
+    assert "weights.hdf5" in shown
+    assert "unknown words" not in shown
+    assert main(["info", str(official), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["softmax"]["loss"] == "none"
+
+
+@pytest.mark.parametrize("command", [["score", "a b"], ["predict", "a ___ b"], ["generate", "a"]])
+def test_what_needs_a_softmax_says_so(
+    official: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    assert main([command[0], str(official), *command[1:]]) == 2
+    assert "this model has no softmax: its makers never published it" in capsys.readouterr().err
+
+
+def test_evaluate_needs_a_softmax_too(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("a b c\n")
+    assert main(["evaluate", str(official), str(tmp_path / "text.txt")]) == 2
+    assert "this model has no softmax" in capsys.readouterr().err

@@ -1,0 +1,33 @@
+"""The golden model lies beside its tests; the fixtures of the originals where ELMO_DATA says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Models so small want no more than one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def originals() -> Path:
+    """Two tiny models with activations that the original programs computed."""
+    data = os.environ.get("ELMO_DATA")
+    if data is None:
+        pytest.skip("set ELMO_DATA to a folder with elmo_fixtures to compare with the originals")
+    folder = Path(data) / "elmo_fixtures"
+    assert folder.is_dir(), f"ELMO_DATA is set, but {folder} is not there"
+    return folder

@@ -1,0 +1,165 @@
+"""Official files mean what their specification says, to the last layer and the longest word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from golden_elmo import SPECIAL, Golden, State, golden
+from numpy.typing import NDArray
+
+from elmo.bilm.model import BiLM
+from elmo.errors import UserError
+from elmo.interop.models import open_model
+from elmo.interop.official import load_official
+from elmo.text.batches import whole_batch
+
+LONG = "x" * 47
+SENTENCES = [
+    ["the", "cat", "sat"],
+    ["naïve", "雨", "🙂", "x" * 60],
+    [LONG + "é", LONG + "ü", LONG + "y", "x" * 48 + "abc"],
+    ["<S>", "cat", "</S>", "<UNK>"],
+    ["one"],
+]
+WORDS = [*SPECIAL, "the", "cat", "naïve"]
+KINDS: dict[str, dict[str, Any]] = {
+    "as published": {},
+    "no skip": {"skip": False},
+    "three layers": {"layers": 3},
+    "one layer": {"layers": 1},
+    "tanh": {"activation": "tanh"},
+    "261 characters": {"characters": 261},
+    "no highway": {"highways": 0},
+    "two highways": {"highways": 2},
+    "no clips": {"cell_clip": None, "proj_clip": None},
+    "no projection": {"cells": 4},
+    "a square projection": {"cells": 4, "square_projection": True},
+    "features as wide as layers": {"filters": ((1, 2), (3, 2))},
+    "words": {"words": WORDS},
+    "words without projection": {"words": WORDS, "cells": 4},
+}
+
+
+def layers(model: BiLM, sentence: list[str]) -> NDArray[np.float32]:
+    batch = whole_batch([sentence], model.vocabulary, spelled=model.config.spelled)
+    return model.activations(batch).layers[:, 0].numpy()
+
+
+def load(model: Golden, folder: Path) -> BiLM:
+    return open_model(model.write(folder)).model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_layer_is_that_of_the_specification(tmp_path: Path, kind: str) -> None:
+    theirs = golden(**KINDS[kind])
+    ours = load(theirs, tmp_path / "model")
+    for sentence in SENTENCES:
+        np.testing.assert_allclose(
+            layers(ours, sentence), theirs.read(sentence)[0], rtol=0, atol=5e-6
+        )
+
+
+@pytest.mark.parametrize("bound", ["cell_clip", "proj_clip"])
+def test_the_clips_of_the_golden_model_are_active(bound: str) -> None:
+    clipped, free = golden(), golden(**{bound: None})
+    gap = clipped.read(SENTENCES[0])[0] - free.read(SENTENCES[0])[0]
+    assert np.abs(gap[1:]).max() > 0.05
+
+
+def test_state_is_carried_by_each_text_of_a_batch(tmp_path: Path) -> None:
+    theirs = golden(layers=3)
+    ours = load(theirs, tmp_path / "model")
+    states: list[State | None] = [None, None]
+    state = None
+    for turn in ((0, 1), (2, 4), (3, 0)):
+        texts = [SENTENCES[place] for place in turn]
+        read = ours.activations(whole_batch(texts, ours.vocabulary, spelled=True), state)
+        state = read.state
+        for slot, text in enumerate(texts):
+            expected, states[slot] = theirs.read(text, states[slot])
+            found = read.layers[:, slot, : len(text)].numpy()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6)
+
+
+def test_words_that_begin_with_the_same_48_bytes_are_one(tmp_path: Path) -> None:
+    ours = load(golden(), tmp_path / "model")
+    assert np.array_equal(layers(ours, [LONG + "é"])[0], layers(ours, [LONG + "è"])[0])
+    assert not np.array_equal(layers(ours, [LONG + "y"])[0], layers(ours, [LONG + "z"])[0])
+    assert np.array_equal(layers(ours, ["x" * 48])[0], layers(ours, ["x" * 60])[0])
+
+
+def test_a_vocabulary_beside_is_read_and_none_is_needed(tmp_path: Path) -> None:
+    theirs = golden()
+    assert load(theirs, tmp_path / "bare").vocabulary.words == tuple(SPECIAL)
+    theirs.vocabulary = ["cat", "</S>", "<S>", "雨"]
+    folder = theirs.write(tmp_path / "named")
+    assert open_model(folder).model.vocabulary.words == (*SPECIAL, "cat", "雨")
+    (folder / "vocab-2.txt").write_text("x\n")
+    with pytest.raises(UserError, match=r"at most one vocabulary.*vocab-2\.txt, vocab\.txt"):
+        open_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], r"needs the vocabulary.*vocab\.txt"),
+        (["the", *SPECIAL, "cat", "naïve"], "must start with the lines <S>, </S>, <UNK>"),
+        ([*WORDS, "more"], r"embedding is \(6, 4\), expected \(7, 4\).*the vocabulary is not"),
+        ([*WORDS[:-1], "cat"], "holds 'cat' twice"),
+        ([*WORDS, " "], "line 7: expected one word"),
+    ],
+)
+def test_a_model_of_words_needs_its_own_vocabulary(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    theirs = golden(words=WORDS)
+    theirs.vocabulary = words
+    with pytest.raises(UserError, match=message):
+        load(theirs, tmp_path / "model")
+
+
+def test_stored_token_vectors_are_used_and_other_words_spelled(tmp_path: Path) -> None:
+    theirs = golden()
+    theirs.vocabulary = ["cat", "<UNK>", "雨"]
+    folder = theirs.write(tmp_path / "model")
+    table = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
+        file["embedding"] = table
+    files = (folder / "options.json", folder / "weights.hdf5")
+    stored = load_official(*files, token_vectors=tmp_path / "tokens.hdf5").model
+    text = ["cat", "unseen", "<UNK>", "雨"]
+    tokens, plain = layers(stored, text)[0, :, :4], theirs.read(text)[0][0, :, :4]
+    assert np.array_equal(tokens[[0, 3]], table[[0, 2]])
+    np.testing.assert_allclose(tokens[1:3], plain[1:3], rtol=0, atol=5e-6)
+    assert "token_layer.vectors" not in stored.state_dict()
+    with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
+        file["embedding"] = table[:2]
+    with pytest.raises(UserError, match=r"embedding is \(2, 4\) of float32, expected \(3, 4\)"):
+        load_official(*files, token_vectors=tmp_path / "tokens.hdf5")
+
+
+def test_stored_token_vectors_of_the_model_itself_change_nothing(tmp_path: Path) -> None:
+    theirs = golden()
+    theirs.vocabulary = ["cat", "<S>", "</S>", "雨", "x" * 60]
+    folder = theirs.write(tmp_path / "model")
+    with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
+        vectors = np.array([theirs.token(word) for word in theirs.vocabulary])
+        file["embedding"] = vectors.astype(np.float32)
+    stored = load_official(
+        folder / "options.json", folder / "weights.hdf5", token_vectors=tmp_path / "tokens.hdf5"
+    ).model
+    for sentence in SENTENCES:
+        expected = theirs.read(sentence)[0]
+        np.testing.assert_allclose(layers(stored, sentence), expected, rtol=0, atol=5e-6)
+
+
+def test_a_model_without_softmax_says_so(tmp_path: Path) -> None:
+    ours = load(golden(), tmp_path / "model")
+    batch = whole_batch([["cat"]], ours.vocabulary, spelled=True)
+    with pytest.raises(UserError, match="this model has no softmax: its makers never published it"):
+        ours(batch)
+    assert all(parameter.requires_grad for parameter in ours.parameters())
