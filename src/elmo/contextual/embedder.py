@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from elmo.bilm.model import BiLMState
-from elmo.checkpoint import LoadedModel, Text, load_model
+from elmo.checkpoint import LoadedModel, Text
 from elmo.config import check
 from elmo.contextual.encode_config import EncodeConfig, Layer, Output, Start
 from elmo.contextual.encoder import Encoder, Vectors
@@ -21,6 +21,7 @@ from elmo.contextual.portions import portions, tell_empty, tokenised
 from elmo.contextual.progress import Listener, Pace
 from elmo.contextual.start_state import load_start_state, save_start_state, warm_state
 from elmo.errors import UserError
+from elmo.interop.models import open_model
 from elmo.pretrain.optimizer import compute_precision
 from elmo.text.tokenizers import Tokenizer
 
@@ -57,8 +58,11 @@ class Embedder:
         mix: LayerMix | MixConfig | None = None,
         custom_tokenizer: Tokenizer | None = None,
     ) -> Embedder:
-        """Open a model folder; auto computes in bf16 where the processor has units for it."""
-        loaded = load_model(path, device, custom_tokenizer)
+        """Open a model folder, or official files.
+
+        Precision auto computes in bf16 where the processor has units for it.
+        """
+        loaded = open_model(path, device, custom_tokenizer)
         loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
         return cls(loaded, mix=mix, start_state=load_start_state(Path(path), loaded.model))
 

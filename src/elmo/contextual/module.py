@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from elmo.bilm.model import LayerActivations
-from elmo.checkpoint import LoadedModel, Text, load_model
+from elmo.checkpoint import LoadedModel, Text
 from elmo.contextual.mix import LayerMix
 from elmo.contextual.mix_config import MixConfig
 from elmo.contextual.portions import tokenised
 from elmo.contextual.reading import read_layers
 from elmo.errors import UserError
+from elmo.interop.models import open_model
 from elmo.text.batches import sentence_batch
 
 
@@ -52,8 +53,8 @@ class ElmoEmbedding(nn.Module):
     def from_pretrained(
         cls, path: Path | str, mix: MixConfig | None = None, *, freeze: bool = True
     ) -> ElmoEmbedding:
-        """Open a model folder."""
-        return cls(load_model(path), mix, freeze=freeze)
+        """Open a model folder, or official files."""
+        return cls(open_model(path), mix, freeze=freeze)
 
     @property
     def output_dim(self) -> int:

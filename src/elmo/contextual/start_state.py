@@ -46,6 +46,8 @@ def first_rows(state: BiLMState, rows: int) -> BiLMState:
 
 def save_start_state(folder: Path, state: BiLMState) -> None:
     """Store a state in a model folder, with the checksum of the weights it belongs to."""
+    if not (folder / WEIGHTS).exists():
+        raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
     checksum = torch.frombuffer(bytearray.fromhex(sha256(folder / WEIGHTS)), dtype=torch.uint8)
     save_tensors(folder / FILE, {**state_tensors(state), CHECKSUM: checksum})
 

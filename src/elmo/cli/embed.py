@@ -1,0 +1,100 @@
+"""elmo embed MODEL SOURCE… --out FILE: vectors of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from elmo.cli import arguments
+from elmo.cli.texts import Flag, ModelFolder, TokenizerName, open_model
+from elmo.contextual.encode_config import EncodeConfig
+from elmo.text.readers.options import ReadOptions
+
+if TYPE_CHECKING:
+    from elmo.contextual.embed_text import EmbeddedFile
+    from elmo.contextual.embedder import Embedder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Write the vectors of texts to a file; stopped and given again, the command goes on.
+
+    elmo embed runs/news texts.txt --out vectors.npz
+
+    elmo embed runs/news ag_news:test --out words.h5 --output tokens --layer all
+    """
+
+    model: ModelFolder
+    """A model folder."""
+    sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")]
+    """Files (a text a line or row, blank ones left out), patterns, folders, '-', or ag_news."""
+    out: Path
+    """The file to write: its name ends in .npz, .parquet or .h5."""
+    tokenizer: TokenizerName = "model"
+    """model: cut words as in training; whitespace: they are cut already, with spaces between."""
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, …"""
+    threads: int | None = None
+    """Processor threads; none: one a core."""
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    """Of the matrix products; bf16 is coarser; auto takes it where the processor is made for it."""
+    json: Flag = False
+    """Print one JSON object."""
+    encode: EncodeConfig = field(default_factory=EncodeConfig)
+    read: ReadOptions = field(default_factory=ReadOptions)
+
+
+def parse(given: Sequence[str]) -> Arguments:
+    """Read the flags."""
+    return arguments.parse(Arguments, "embed", given)
+
+
+def run(given: Arguments) -> int:
+    """Write the file, show progress, say what was written."""
+    from elmo.cli.embedding import EmbeddingDisplay
+    from elmo.cli.output import print_json
+    from elmo.cli.training import set_device
+    from elmo.contextual.embed_text import embed_text
+    from elmo.contextual.vector_files import check_vector_file
+
+    check_vector_file(given.out)
+    set_device(given.device, given.threads)
+    embedder = _embedder(given)
+    with EmbeddingDisplay() as display:
+        written = embed_text(
+            embedder,
+            given.sources,
+            given.out,
+            given.encode,
+            read=given.read,
+            progress=display.show,
+        )
+    if given.json:
+        print_json({**asdict(written), "path": str(written.path)})
+    else:
+        print(_summary(written, given.encode))
+    return 0
+
+
+def _embedder(given: Arguments) -> Embedder:
+    from elmo.contextual.embedder import Embedder
+    from elmo.contextual.start_state import load_start_state
+    from elmo.pretrain.optimizer import compute_precision
+
+    loaded = open_model(given.model, given.tokenizer)
+    model = loaded.model.to(given.device)
+    model.compute_dtype = compute_precision(given.precision, model.device)
+    return Embedder(loaded, start_state=load_start_state(given.model, model))
+
+
+def _summary(written: EmbeddedFile, config: EncodeConfig) -> str:
+    each = "a text" if config.output == "pooled" else "a word"
+    empty = f"; {len(written.empty)} without words" if written.empty else ""
+    return (
+        f"{written.path}: {written.texts:,} texts, {written.tokens:,} words, a vector of "
+        f"{written.dim:,} numbers {each}{empty}"
+    )

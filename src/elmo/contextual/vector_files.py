@@ -1,0 +1,161 @@
+"""Parts become one file, a part in memory at a time: .npz, .parquet or .h5.
+
+npz      vectors: a row a text (pooled) or a word (tokens); of all layers, (rows, layers, dim);
+         offsets: the words of text i are the rows offsets[i] to offsets[i + 1] (tokens only);
+         lengths: words a text; a pooled text of none has zeros for a vector;
+         texts: UTF-8, text i is the bytes text_offsets[i] to text_offsets[i + 1];
+         words: the same, with word_offsets: the words of a text as a JSON list
+parquet  id, text, tokens, vector: a row a text; vectors are lists (of words) (of layers) of numbers
+h5       "0", "1", …: a dataset a text, (dim,) or (words, dim), of all layers (layers, …);
+         "sentences": the texts; "words": the words of each as a JSON list
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.contextual.encoder import Vectors
+from elmo.contextual.vector_parts import PartsFolder, PartTexts
+from elmo.errors import UserError, require_extra
+from elmo.files import written_whole
+
+Array = NDArray[Any]
+
+
+def check_vector_file(path: Path) -> None:
+    """Make sure, before the work begins, that a file of this name can be written."""
+    if path.suffix not in _WRITERS:
+        endings = ", ".join(_WRITERS)
+        raise UserError(f"{path}: expected a name that ends in one of {endings}")
+    if path.suffix == ".parquet":
+        require_extra("pyarrow", "parquet")
+    if path.suffix == ".h5":
+        require_extra("h5py", "official")
+    if path.exists():
+        raise UserError(f"{path} is there already; delete it, or choose another name")
+
+
+def write_vector_file(path: Path, parts: PartsFolder, *, pooled: bool) -> None:
+    """Write all parts to a file that is whole or not there."""
+    with written_whole(path) as beside:
+        _WRITERS[path.suffix](beside, parts, pooled)
+
+
+def _write_npz(path: Path, parts: PartsFolder, pooled: bool) -> None:
+    lengths = np.concatenate([part.lengths for part in parts.texts()])
+    with zipfile.ZipFile(path, "w") as archive:
+        _add(archive, "vectors", parts.shape(), "<f4", parts.vectors())
+        _add_array(archive, "lengths", lengths)
+        if not pooled:
+            _add_array(archive, "offsets", _offsets(lengths))
+        _add_strings(archive, "text", lambda: (one for p in parts.texts() for one in p.texts))
+        _add_strings(archive, "word", lambda: (one for p in parts.texts() for one in _lists(p)))
+
+
+def _add_strings(archive: zipfile.ZipFile, name: str, strings: Callable[[], Iterable[str]]) -> None:
+    sizes = np.array([len(_utf8(one)) for one in strings()], np.int64)
+    pieces = (np.frombuffer(_utf8(one), np.uint8) for one in strings())
+    _add(archive, f"{name}s", (int(sizes.sum()),), "|u1", pieces)
+    _add_array(archive, f"{name}_offsets", _offsets(sizes))
+
+
+def _add_array(archive: zipfile.ZipFile, name: str, values: NDArray[np.int64]) -> None:
+    _add(archive, name, values.shape, "<i8", [values])
+
+
+def _add(
+    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], kind: str, pieces: Iterable[Array]
+) -> None:
+    """Write arrays end to end as one, which is never whole in memory."""
+    # A fixed date, which is ZipInfo's own: the same vectors give the same file.
+    entry = zipfile.ZipInfo(f"{name}.npy")
+    header = {"descr": kind, "fortran_order": False, "shape": shape}
+    with archive.open(entry, "w", force_zip64=True) as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for piece in pieces:
+            stream.write(np.ascontiguousarray(piece, np.dtype(kind)).tobytes())
+
+
+def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogatepass")
+
+
+def _lists(part: PartTexts) -> Iterator[str]:
+    return (json.dumps(words, ensure_ascii=False) for words in part.words)
+
+
+def _write_parquet(path: Path, parts: PartsFolder, pooled: bool) -> None:
+    pa: Any = require_extra("pyarrow", "parquet")
+    parquet: Any = require_extra("pyarrow.parquet", "parquet")
+    writer: Any = None
+    first = 0
+    for texts, vectors in zip(parts.texts(), parts.vectors(), strict=True):
+        table = pa.table(
+            {
+                "id": pa.array(range(first, first + len(texts.texts)), pa.int64()),
+                "text": pa.array(texts.texts, pa.string()),
+                "tokens": pa.array(texts.words, pa.list_(pa.string())),
+                "vector": _nested(pa, vectors, None if pooled else texts.lengths),
+            }
+        )
+        writer = writer or parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+        first += len(texts.texts)
+    writer.close()
+
+
+def _nested(pa: Any, vectors: Vectors, lengths: NDArray[np.int64] | None) -> Any:
+    """Vectors as lists of numbers (of layers), grouped by text where there is a row a word."""
+    nested = pa.array(vectors.ravel(), pa.float32())
+    for size in reversed(vectors.shape[1:]):
+        nested = pa.FixedSizeListArray.from_arrays(nested, size)
+    if lengths is None:
+        return nested
+    return pa.LargeListArray.from_arrays(pa.array(_offsets(lengths), pa.int64()), nested)
+
+
+def _write_h5(path: Path, parts: PartsFolder, pooled: bool) -> None:
+    h5py: Any = require_extra("h5py", "official")
+    numbers = count()
+    with h5py.File(path, "w") as file:
+        for texts, vectors in zip(parts.texts(), parts.vectors(), strict=True):
+            for one in _of_each_text(vectors, texts, pooled=pooled):
+                file[str(next(numbers))] = one
+        string = h5py.string_dtype("utf-8")
+        sentences = file.create_dataset("sentences", next(numbers), dtype=string)
+        words = file.create_dataset("words", len(sentences), dtype=string)
+        first = 0
+        for texts in parts.texts():
+            last = first + len(texts.texts)
+            # The format ends a string where it has a zero.
+            sentences[first:last] = [one.replace("\0", "\ufffd") for one in texts.texts]
+            words[first:last] = list(_lists(texts))
+            first = last
+
+
+def _of_each_text(vectors: Vectors, texts: PartTexts, *, pooled: bool) -> Iterator[Vectors]:
+    """What encode gives for each text."""
+    if pooled:
+        yield from vectors
+        return
+    for one in np.split(vectors, np.cumsum(texts.lengths)[:-1]):
+        yield one.swapaxes(0, 1) if one.ndim == 3 else one
+
+
+_WRITERS: dict[str, Callable[[Path, PartsFolder, bool], None]] = {
+    ".npz": _write_npz,
+    ".parquet": _write_parquet,
+    ".h5": _write_h5,
+}
