@@ -37,7 +37,7 @@ def opened(path: Path) -> Generator[Datasets]:
         raise
     except _DAMAGE as error:
         raise UserError(
-            f"{path}: damaged, likely cut short while it was copied or loaded down; get it again "
+            f"{path}: damaged, likely cut short while it was copied or downloaded; get it again "
             f"({error})"
         ) from None
 
@@ -80,7 +80,7 @@ def _require_hdf5(h5py: Any, path: Path) -> None:
             start = stream.read(24)
         raise UserError(
             f"{path}: not an HDF5 file; it starts with {start!r}, so it may be a web page, a "
-            "pointer of Git LFS or a file that was never loaded down whole; get it again"
+            "pointer of Git LFS or a file that was never downloaded whole; get it again"
         )
 
 
