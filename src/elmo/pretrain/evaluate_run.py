@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elmo.checkpoint import load_model
+from elmo.checkpoint import CONFIG, load_model, read_config
 from elmo.errors import UserError
 from elmo.language.evaluate import Evaluation, evaluate
 from elmo.pretrain.loop import HELD_OUT_ORDER
@@ -18,13 +18,14 @@ def evaluate_run(
     folder: Path | str, *, cache: Path | None = None, custom_tokenizer: Tokenizer | None = None
 ) -> Evaluation:
     """Let both directions predict all of the held-out text of a run."""
-    loaded = load_model(folder, custom_tokenizer=custom_tokenizer)
-    if "run" not in loaded.config:
+    folder = Path(folder)
+    if not (folder / CONFIG).exists() or "run" not in read_config(folder):
         raise UserError(
             f"{folder}: says nothing of the text it was trained on, so none of it can be known as "
             "held out; name a text to evaluate on"
         )
-    run, config = read_run(Path(folder))
+    loaded = load_model(folder, custom_tokenizer=custom_tokenizer)
+    run, config = read_run(folder)
     corpus = same_corpus(run, config, cache=cache, tokenizer=custom_tokenizer)
     if not len(corpus.held_out):
         raise UserError(f"{folder}: no text was held out of this run; name a text to evaluate on")
