@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elmo.checkpoint import load_model
     from elmo.contextual.embedder import Embedder
+    from elmo.interop.models import open_model
     from elmo.language.evaluate_text import evaluate_text
     from elmo.language.generate import generate
     from elmo.language.predict import predict
@@ -20,7 +20,7 @@ __all__ = [
     "Embedder",
     "evaluate_text",
     "generate",
-    "load_model",
+    "open_model",
     "predict",
     "read_documents",
     "resolve",
@@ -31,7 +31,7 @@ _HOMES = {
     "Embedder": "elmo.contextual.embedder",
     "evaluate_text": "elmo.language.evaluate_text",
     "generate": "elmo.language.generate",
-    "load_model": "elmo.checkpoint",
+    "open_model": "elmo.interop.models",
     "predict": "elmo.language.predict",
     "read_documents": "elmo.text.sources",
     "resolve": "elmo.text.sources",
