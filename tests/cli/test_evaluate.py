@@ -72,7 +72,7 @@ def test_a_changed_text_is_not_taken_for_the_held_out_one(
 ) -> None:
     other = edited(model, tmp_path / "copy", run={"digest": "0" * 64})
     assert main(["evaluate", str(other)]) == 2
-    assert "has changed since it was trained" in capsys.readouterr().err
+    assert "has changed since it started" in capsys.readouterr().err
 
 
 def test_a_model_without_a_run_needs_a_text(

@@ -85,6 +85,6 @@ def test_ctrl_c_is_no_traceback(
     def interrupted(folder: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo.description.describe_model", interrupted)
+    monkeypatch.setattr("elmo.interop.models.describe", interrupted)
     assert main(["info", "model"]) == 130
     assert capsys.readouterr().err == "elmo: interrupted\n"

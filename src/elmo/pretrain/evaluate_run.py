@@ -19,7 +19,8 @@ def evaluate_run(
 ) -> Evaluation:
     """Let both directions predict all of the held-out text of a run."""
     folder = Path(folder)
-    if not (folder / CONFIG).exists() or "run" not in read_config(folder):
+    is_ours = (folder / CONFIG).exists()
+    if folder.is_dir() and not (is_ours and "run" in read_config(folder)):
         raise UserError(
             f"{folder}: says nothing of the text it was trained on, so none of it can be known as "
             "held out; name a text to evaluate on"
