@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
@@ -25,3 +28,12 @@ def vocabulary() -> Vocabulary:
     """Three special words and ten others, the most frequent first."""
     counts = (9, 9, 4, *range(30, 30 - 2 * len(TINY_WORDS), -2))
     return Vocabulary((*SPECIAL_WORDS, *TINY_WORDS), counts)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """The models of these tests are so small that threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

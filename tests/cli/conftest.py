@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
@@ -18,15 +17,6 @@ from elmo.text.batching import Batching
 SUBJECTS = ("the cat", "the dog", "a bird", "my naïve friend")
 VERBS = ("sat on", "looked at", "ran to")
 OBJECTS = ("the mat .", "a tree .", "the [old] house .")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> Iterator[None]:
-    """Models so small want no more than one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
@@ -29,15 +27,6 @@ def write_corpus(path: Path, documents: int = 120, seed: int = 0) -> Path:
     lines.append("the cat sees the dog . " * 40)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Models this small gain nothing from a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
