@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy_bilm import array, lstm
+from tests.bilm.numpy_bilm import array, lstm
 from torch import Tensor, nn
 
 from elmo.bilm.lstm import LSTMLayer, LSTMState

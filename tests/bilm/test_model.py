@@ -10,11 +10,11 @@ import math
 from pathlib import Path
 
 import numpy as np
-import numpy_bilm
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.bilm import numpy_bilm
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig

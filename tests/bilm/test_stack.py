@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from numpy_bilm import array, lstm, stack
+from tests.bilm.numpy_bilm import array, lstm, stack
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from numpy_bilm import array, character_features, highway_layer, official_row, token
+from tests.bilm.numpy_bilm import array, character_features, highway_layer, official_row, token
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig

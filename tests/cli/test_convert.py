@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import h5py
 import pytest
 import torch
+from tests.interop.golden_elmo import golden
 
 from elmo.checkpoint import load_model, model_tensors
 from elmo.cli.main import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
-
-from golden_elmo import golden
 
 
 @pytest.fixture(scope="module")

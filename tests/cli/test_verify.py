@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from tests.interop.golden_elmo import golden
 
 from elmo.cli.main import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
-
-from golden_elmo import golden
 
 WORDS = ["cat", "雨", "<S>"]
 

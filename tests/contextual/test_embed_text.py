@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 from numpy.typing import NDArray
-from tiny_models import make_model
+from tests.language.tiny_models import make_model
 
 from elmo.contextual import embed_text as job
 from elmo.contextual.embed_text import EmbeddedFile, embed_text

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy_bilm
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tiny_models import VOCABULARY, make_model
+from tests.bilm import numpy_bilm
+from tests.language.tiny_models import VOCABULARY, make_model
 
 from elmo.bilm.model import BiLM
 from elmo.checkpoint import save_config, save_weights

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import make_model
+from tests.language.tiny_models import make_model
 
 from elmo.contextual.embedder import Embedder
 from elmo.contextual.mix import LayerMix

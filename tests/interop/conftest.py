@@ -1,14 +1,11 @@
-"""The golden model lies beside its tests; the fixtures of the originals where ELMO_DATA says."""
+"""The fixtures of the originals lie where ELMO_DATA says."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from golden_elmo import Golden, golden
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.interop.golden_elmo import Golden, golden
 
 from elmo.errors import UserError
 from elmo.interop.models import describe, open_model

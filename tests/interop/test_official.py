@@ -8,8 +8,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from golden_elmo import SPECIAL, Golden, State, golden
 from numpy.typing import NDArray
+from tests.interop.golden_elmo import SPECIAL, Golden, State, golden
 
 from elmo.bilm.model import BiLM
 from elmo.errors import UserError

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from golden_elmo import SPECIAL, golden
+from tests.interop.golden_elmo import SPECIAL, golden
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM

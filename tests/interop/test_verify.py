@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from golden_elmo import Golden, State, golden
+from tests.interop.golden_elmo import Golden, State, golden
 
 from elmo.bilm.model import BiLM
 from elmo.errors import UserError

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy_bilm
 import pytest
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
-from tiny_models import make_model
+from tests.bilm import numpy_bilm
+from tests.language.tiny_models import make_model
 
 from elmo.checkpoint import LoadedModel
 from elmo.errors import UserError

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import numpy_bilm
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from tiny_models import make_model
+from tests.bilm import numpy_bilm
+from tests.language.tiny_models import make_model
 
 from elmo.checkpoint import LoadedModel
 from elmo.errors import ConfigError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy_bilm
 import pytest
 import torch
-from tiny_models import make_model
+from tests.bilm import numpy_bilm
+from tests.language.tiny_models import make_model
 
 from elmo.checkpoint import LoadedModel
 from elmo.errors import UserError

@@ -6,11 +6,11 @@ import math
 from dataclasses import asdict, replace
 
 import numpy as np
-import numpy_bilm
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import make_model
+from tests.bilm import numpy_bilm
+from tests.language.tiny_models import make_model
 
 from elmo.checkpoint import LoadedModel
 from elmo.errors import UserError
