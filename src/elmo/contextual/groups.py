@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations
 from elmo.contextual.reading import read_layers
 from elmo.contextual.start_state import first_rows, repeated
-from elmo.text.batches import Batch, WordTable, make_batch, number_words
+from elmo.text.batches import Batch, WordTable, make_batch
 from elmo.text.batching import Batching, Group, plan_shard, read_group
+from elmo.text.in_memory import lay_end_to_end, text_numbers
 from elmo.text.shards import Shard
 from elmo.text.vocabulary import BEGIN, END
 
@@ -38,12 +39,10 @@ class _Numbered:
 
     @classmethod
     def of(cls, texts: Sequence[Words], model: BiLM) -> _Numbered:
-        rows, table = number_words(texts, model.vocabulary, spelled=model.config.spelled)
-        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-        return cls(Shard(np.concatenate(rows).astype(np.uint32), ends), table)
+        return cls(*lay_end_to_end(texts, model.vocabulary, spelled=model.config.spelled))
 
     def numbers(self, group: Group) -> list[int]:
-        return np.searchsorted(self.shard.starts, group.starts).tolist()
+        return text_numbers(self.shard, group).tolist()
 
     def windows(self, group: Group, window: int) -> Iterator[Batch]:
         return read_group(self.shard, group, self.table, window)

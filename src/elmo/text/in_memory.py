@@ -32,9 +32,11 @@ def group_texts(
     """Put texts of like length together; each is in exactly one group."""
     if not texts:
         return
-    shard, table = _shard(texts, vocabulary, spelled=spelled)
+    shard, table = lay_end_to_end(texts, vocabulary, spelled=spelled)
     for group in plan_shard(shard, batching):
-        yield TextGroup(_numbers(shard, group), read_group(shard, group, table, batching.window))
+        yield TextGroup(
+            text_numbers(shard, group), read_group(shard, group, table, batching.window)
+        )
 
 
 def read_texts(
@@ -42,20 +44,22 @@ def read_texts(
 ) -> Iterator[Batch]:
     """Read any number of texts once, only some of them in memory at a time."""
     for some in _portions(texts, TOKENS_AT_ONCE):
-        shard, table = _shard(some, vocabulary, spelled=spelled)
+        shard, table = lay_end_to_end(some, vocabulary, spelled=spelled)
         for group in plan_shard(shard, batching):
             yield from read_group(shard, group, table, batching.window)
 
 
-def _shard(
+def lay_end_to_end(
     texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
 ) -> tuple[Shard, WordTable]:
+    """Texts in memory as a shard, and the table of their words."""
     rows, table = number_words(texts, vocabulary, spelled=spelled)
     ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
     return Shard(np.concatenate(rows).astype(np.uint32), ends), table
 
 
-def _numbers(shard: Shard, group: Group) -> NDArray[np.int64]:
+def text_numbers(shard: Shard, group: Group) -> NDArray[np.int64]:
+    """Which texts of a shard a group reads."""
     return np.searchsorted(shard.starts, group.starts)
 
 

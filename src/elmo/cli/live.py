@@ -1,0 +1,53 @@
+"""A long job on standard error: a bar in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class LiveDisplay:
+    """What shows a job while it runs; standard output stays a script's."""
+
+    def __init__(self, description: str) -> None:
+        self._console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn())
+        self._bar = Progress(*columns, console=self._console, disable=not self.is_terminal)
+        self._task = self._bar.add_task(description, total=None)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody sees the bar."""
+        return self._console.is_terminal
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def update(self, text: str, completed: float | None = None, total: float | None = None) -> None:
+        """Move the bar."""
+        self._bar.update(self._task, description=text, completed=completed, total=total)
+
+    def line(self, text: str) -> None:
+        """Print a line, above the bar if there is one."""
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
