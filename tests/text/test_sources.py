@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from elmo.errors import UserError
-from elmo.text.sources import ReadOptions, Source, read_documents, resolve
+from elmo.text.sources import ReadOptions, Source, first_row, read_columns, read_documents, resolve
 
 
 @pytest.fixture
@@ -58,6 +58,23 @@ def test_column_leaves_plain_text_alone(folder: Path) -> None:
     sources = resolve([str(folder)])
     found = list(read_documents(sources, ReadOptions(column="0")))
     assert found == ["text of a.TXT", "text of b.txt", "text of c.csv"]
+
+
+def test_first_rows_of_tables(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,good\n")
+    (tmp_path / "b.jsonl").write_text('\n{"label": 1, "text": "good"}\n{"other": 2}\n')
+    (tmp_path / "c.tsv").write_text("\n")
+    table, objects, empty = resolve([str(tmp_path)])
+    assert first_row(table, ReadOptions()) == ["1", "good"]
+    assert first_row(objects, ReadOptions()) == ["label", "text"]
+    with pytest.raises(UserError, match="holds no text"):
+        first_row(empty, ReadOptions())
+
+
+def test_rows_of_plain_text_with_the_blank_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    [source] = resolve([str(tmp_path / "a.txt")])
+    assert list(read_columns(source, None, ReadOptions())) == [("one",), ("",), ("two",)]
 
 
 def test_fingerprint_changes_with_the_file(folder: Path) -> None:

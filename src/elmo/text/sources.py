@@ -12,25 +12,28 @@ from typing import Literal
 
 from elmo.errors import UserError
 from elmo.text import ag_news
-from elmo.text.readers.delimited import read_delimited
-from elmo.text.readers.json_lines import read_json_lines
+from elmo.text.readers import delimited, json_lines, parquet
 from elmo.text.readers.lines import content_suffix
 from elmo.text.readers.options import ReadOptions
-from elmo.text.readers.parquet import read_parquet
 from elmo.text.readers.plain import read_plain
 from elmo.text.standard_input import spool_standard_input
 
-__all__ = ["ReadOptions", "Source", "read_columns", "read_documents", "resolve"]
+__all__ = ["ReadOptions", "Source", "first_row", "read_columns", "read_documents", "resolve"]
 
 Format = Literal["plain", "delimited", "json_lines", "parquet", "ag_news"]
 _Reader = Callable[[Path, Sequence[str] | None, ReadOptions], Iterator[tuple[str, ...]]]
 
 _READERS: dict[Format, _Reader] = {
     "plain": read_plain,
-    "delimited": read_delimited,
-    "json_lines": read_json_lines,
-    "parquet": read_parquet,
+    "delimited": delimited.read_delimited,
+    "json_lines": json_lines.read_json_lines,
+    "parquet": parquet.read_parquet,
     "ag_news": ag_news.read_ag_news,
+}
+_FIRST_ROWS: dict[Format, Callable[[Path, ReadOptions], list[str]]] = {
+    "delimited": delimited.first_row,
+    "json_lines": json_lines.first_row,
+    "parquet": lambda path, _: parquet.column_names(path),
 }
 _FORMATS: dict[str, Format] = {
     ".txt": "plain",
@@ -43,7 +46,6 @@ _FORMATS: dict[str, Format] = {
 }
 # Files of these kinds would pass as lines of text without being it.
 _REFUSED = {".json", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".pdf", ".docx", ".xlsx"}
-_WITHOUT_COLUMNS: tuple[Format, ...] = ("plain", "ag_news")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,11 @@ class Source:
     path: Path
     format: Format
     content_hash: str | None = None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the user may have to say which column holds the text."""
+        return self.format in _FIRST_ROWS
 
     def fingerprint(self) -> str:
         """Tell whether the source has changed: two equal fingerprints mean the same documents."""
@@ -69,7 +76,7 @@ def read_documents(sources: Sequence[Source], options: ReadOptions) -> Iterator[
     column = None if options.column is None else (options.column,)
     for source in sources:
         found = False
-        columns = None if source.format in _WITHOUT_COLUMNS else column
+        columns = column if source.is_table else None
         for (text,) in _rows(source, columns, options):
             if text and not text.isspace():
                 found = True
@@ -79,14 +86,22 @@ def read_documents(sources: Sequence[Source], options: ReadOptions) -> Iterator[
 
 
 def read_columns(
-    source: Source, columns: Sequence[str], options: ReadOptions
+    source: Source, columns: Sequence[str] | None, options: ReadOptions
 ) -> Iterator[tuple[str, ...]]:
-    """Yield several columns of a source, row by row, as they are in the file."""
+    """Yield columns of a source, row by row, as they are in the file; None asks for the text."""
     row = None
     for row in _rows(source, columns, options):
         yield row
     if row is None:
         raise _empty(source)
+
+
+def first_row(source: Source, options: ReadOptions) -> list[str]:
+    """The names of a table's columns or, where they have none, the first values."""
+    found = _FIRST_ROWS[source.format](source.path, options)
+    if not found:
+        raise _empty(source)
+    return found
 
 
 def resolve(sources: Sequence[str]) -> list[Source]:

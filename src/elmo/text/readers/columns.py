@@ -34,7 +34,7 @@ def _text_position(where: str, first: Sequence[str], named: bool) -> int:
         return 0
     raise UserError(
         f"{where}: expected a column named {TEXT_COLUMN!r} or a single column, but the first row "
-        f"is {_listing(first)}; say which column holds the text with --column, by name or number"
+        f"is {listing(first)}; say which column holds the text with --column, by name or number"
     )
 
 
@@ -45,9 +45,10 @@ def _position(where: str, column: str, first: Sequence[str], named: bool) -> int
         return int(column)
     near = difflib.get_close_matches(column, first, n=1) if named else []
     hint = f"did you mean {near[0]!r}?" if near else "name one of these, or give its number"
-    raise UserError(f"{where}: no column {column!r} among {_listing(first)}; {hint}")
+    raise UserError(f"{where}: no column {column!r} among {listing(first)}; {hint}")
 
 
-def _listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[str]) -> str:
+    """The columns of a first row with their numbers, for a message."""
     shortened = (name if len(name) <= 40 else name[:37] + "..." for name in names)
     return ", ".join(f"{number}: {name!r}" for number, name in enumerate(shortened))

@@ -35,6 +35,13 @@ def read_delimited(
         yield tuple(fields[position] for position in positions)
 
 
+def first_row(path: Path, options: ReadOptions) -> list[str]:
+    """The first row, whether it holds names or values; nothing of an empty file."""
+    return [
+        field for _, fields in itertools.islice(read_fields(path, options), 1) for field in fields
+    ]
+
+
 def read_fields(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
     """Yield every row that is not blank, with the number of the line on which it ends."""
     csv.field_size_limit(_FIELD_LIMIT)

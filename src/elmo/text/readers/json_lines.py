@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,11 +20,20 @@ def read_json_lines(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the values of the keys asked for; None asks for the key "text"."""
     keys = (TEXT_COLUMN,) if columns is None else columns
+    for where, record in _records(path, options):
+        yield tuple(_value(record, key, where, options) for key in keys)
+
+
+def first_row(path: Path, options: ReadOptions) -> list[str]:
+    """The keys of the first object; nothing of an empty file."""
+    return [key for _, record in islice(_records(path, options), 1) for key in record]
+
+
+def _records(path: Path, options: ReadOptions) -> Iterator[tuple[str, dict[str, object]]]:
     for number, line in enumerate(read_lines(path, options), start=1):
         if line.strip():
             where = f"'{path}', line {number}"
-            record = _parse(line, where)
-            yield tuple(_value(record, key, where, options) for key in keys)
+            yield where, _parse(line, where)
 
 
 def _parse(line: str, where: str) -> dict[str, object]:

@@ -32,6 +32,12 @@ def read_parquet(
             )
 
 
+def column_names(path: Path) -> list[str]:
+    """The names of the columns."""
+    with unpacked_file(path) as unpacked, _open_table(unpacked, path) as table:
+        return table.schema_arrow.names
+
+
 @contextmanager
 def _open_table(unpacked: Path, path: Path) -> Generator[Any, None, None]:
     parquet = require_extra("pyarrow.parquet", "parquet")
