@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig
+from elmo.bilm.word_cache import WordCache
 from elmo.text.batches import Words
 from elmo.text.characters import CHARACTER_IDS
 
@@ -75,6 +76,7 @@ class TokenLayer(nn.Module):
         )
         needs_projection = config.spelled or parts != config.width
         self.projection = nn.Linear(parts, config.width) if needs_projection else None
+        self.cache = WordCache()
         if self.words is not None:
             nn.init.normal_(self.words.weight, std=WORD_SPREAD)
             self.words.weight.requires_grad_(not config.freeze_words)
@@ -85,7 +87,13 @@ class TokenLayer(nn.Module):
         return None if self.words is None else cast("nn.Parameter", self.words.weight)
 
     def forward(self, words: Words) -> Tensor:
-        """Return (words, width)."""
+        """Return (words, width); what is computed without gradients is remembered."""
+        if not self._remembers(words):
+            return self.compute(words)
+        return self.cache.look_up(words, list(self.parameters()), self.compute)
+
+    def compute(self, words: Words) -> Tensor:
+        """Return (words, width), all of it computed now."""
         parts: list[Tensor] = []
         if self.words is not None:
             parts.append(self.words(words.ids))
@@ -93,6 +101,16 @@ class TokenLayer(nn.Module):
             parts.append(self.characters(cast("Tensor", words.spellings)))
         features = torch.cat(parts, dim=1)
         return features if self.projection is None else self.projection(features)
+
+    def _remembers(self, words: Words) -> bool:
+        """Whether vectors are worth keeping: no gradient is wanted, and changes can be seen."""
+        if self.characters is None or not len(words.ids):
+            return False
+        weights = list(self.parameters())
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
+            return False
+        has_versions = not any(weight.is_inference() for weight in weights)
+        return has_versions and not torch.is_autocast_enabled(words.ids.device.type)
 
 
 def look_up(vectors: Tensor, places: Tensor) -> Tensor:
