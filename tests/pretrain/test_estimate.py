@@ -32,6 +32,7 @@ CONFIGS = {
     "both": replace(SMALL, input="both", characters=FILTERS),
     "adaptive": replace(SMALL, hidden=40, softmax=ADAPTIVE),
     "frozen": replace(SMALL, freeze_words=True, softmax=UNTIED),
+    "no softmax": replace(SMALL, softmax=SoftmaxConfig(loss="none", tied=False)),
 }
 
 

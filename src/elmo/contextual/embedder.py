@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -22,6 +23,7 @@ from elmo.contextual.progress import Listener, Pace
 from elmo.contextual.start_state import load_start_state, save_start_state, warm_state
 from elmo.errors import UserError
 from elmo.interop.models import open_model
+from elmo.interop.official import load_official
 from elmo.pretrain.optimizer import compute_precision
 from elmo.text.tokenizers import Tokenizer
 
@@ -65,6 +67,30 @@ class Embedder:
         loaded = open_model(path, device, custom_tokenizer)
         loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
         return cls(loaded, mix=mix, start_state=load_start_state(Path(path), loaded.model))
+
+    @classmethod
+    def from_official(
+        cls,
+        options: Path | str,
+        weights: Path | str,
+        *,
+        vocabulary: Path | str | None = None,
+        token_vectors: Path | str | None = None,
+        device: str = "cpu",
+        precision: Literal["fp32", "bf16", "auto"] = "fp32",
+        mix: LayerMix | MixConfig | None = None,
+        custom_tokenizer: Tokenizer | None = None,
+    ) -> Embedder:
+        """Open the two files of an official model, wherever they are.
+
+        The vocabulary, a word a line, is by default the vocab*.txt beside the options;
+        `token_vectors` is an HDF5 file with a vector for each of its words, as `elmo embed --words`
+        writes it: these words are looked up, and only others spelled.
+        """
+        read = load_official(options, weights, vocabulary, token_vectors)
+        model = read.model.to(device)
+        model.compute_dtype = compute_precision(precision, model.device)
+        return cls(replace(read, custom_tokenizer=custom_tokenizer), mix=mix)
 
     @property
     def layers(self) -> int:

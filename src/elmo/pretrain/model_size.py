@@ -93,6 +93,8 @@ def _layer_parameters(config: BiLMConfig) -> int:
 
 def _output_parameters(config: BiLMConfig, vocabulary: int) -> int:
     """The softmax without the weights it borrows from the words."""
+    if config.softmax.loss == "none":
+        return 0
     if config.softmax.loss == "adaptive":
         return _adaptive_parameters(config, vocabulary)
     return vocabulary + (0 if config.softmax.tied else vocabulary * config.width)
