@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from elmo.contextual.embedder import Embedder
+    from elmo.contextual.neighbours import find_neighbours
     from elmo.interop.models import open_model
     from elmo.language.evaluate_text import evaluate_text
     from elmo.language.generate import generate
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Embedder",
     "evaluate_text",
+    "find_neighbours",
     "generate",
     "open_model",
     "predict",
@@ -30,6 +32,7 @@ __all__ = [
 _HOMES = {
     "Embedder": "elmo.contextual.embedder",
     "evaluate_text": "elmo.language.evaluate_text",
+    "find_neighbours": "elmo.contextual.neighbours",
     "generate": "elmo.language.generate",
     "open_model": "elmo.interop.models",
     "predict": "elmo.language.predict",

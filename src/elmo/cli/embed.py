@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from elmo.cli import arguments
-from elmo.cli.texts import Flag, ModelFolder, TokenizerName, open_model
+from elmo.cli.texts import Flag, ModelFolder, PrecisionName, TokenizerName, open_embedder
 from elmo.contextual.encode_config import EncodeConfig
 from elmo.text.readers.options import ReadOptions
 
 if TYPE_CHECKING:
     from elmo.contextual.embed_text import EmbeddedFile
-    from elmo.contextual.embedder import Embedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class Arguments:
     """cpu, cuda, cuda:1, …"""
     threads: int | None = None
     """Processor threads; none: one a core."""
-    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    precision: PrecisionName = "fp32"
     """Of the matrix products; bf16 is coarser; auto takes it where the processor is made for it."""
     json: Flag = False
     """Print one JSON object."""
@@ -63,7 +62,7 @@ def run(given: Arguments) -> int:
 
     check_vector_file(given.out)
     set_device(given.device, given.threads)
-    embedder = _embedder(given)
+    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
     with EmbeddingDisplay() as display:
         written = embed_text(
             embedder,
@@ -78,17 +77,6 @@ def run(given: Arguments) -> int:
     else:
         print(_summary(written, given.encode))
     return 0
-
-
-def _embedder(given: Arguments) -> Embedder:
-    from elmo.contextual.embedder import Embedder
-    from elmo.contextual.start_state import load_start_state
-    from elmo.pretrain.optimizer import compute_precision
-
-    loaded = open_model(given.model, given.tokenizer)
-    model = loaded.model.to(given.device)
-    model.compute_dtype = compute_precision(given.precision, model.device)
-    return Embedder(loaded, start_state=load_start_state(given.model, model))
 
 
 def _summary(written: EmbeddedFile, config: EncodeConfig) -> str:

@@ -13,10 +13,12 @@ from elmo.errors import UserError
 
 if TYPE_CHECKING:
     from elmo.checkpoint import LoadedModel
+    from elmo.contextual.embedder import Embedder
 
 ModelFolder = Annotated[Path, Positional, arg(metavar="MODEL")]
 Flag = Annotated[bool, FlagCreatePairsOff]
 TokenizerName = Literal["model", "whitespace"]
+PrecisionName = Literal["fp32", "bf16", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,20 @@ def open_model(folder: Path, tokenizer: TokenizerName) -> LoadedModel:
             "use --tokenizer whitespace"
         )
     return loaded
+
+
+def open_embedder(
+    folder: Path, tokenizer: TokenizerName, device: str, precision: PrecisionName
+) -> Embedder:
+    """Load a model that can cut raw text into words, ready to give vectors."""
+    from elmo.contextual.embedder import Embedder
+    from elmo.contextual.start_state import load_start_state
+    from elmo.pretrain.optimizer import compute_precision
+
+    loaded = open_model(folder, tokenizer)
+    model = loaded.model.to(device)
+    model.compute_dtype = compute_precision(precision, model.device)
+    return Embedder(loaded, start_state=load_start_state(folder, model))
 
 
 def read_given(given: ModelAndTexts) -> list[str]:
