@@ -64,6 +64,7 @@ def test_words_that_nobody_asked_for_are_passed_over(tmp_path):
         (b"1 999999999999\ncat 1\n", "expected 1 to"),
         (b"2 2\ncat 1 2\nnaive 1\n", "line 3"),
         (as_binary([[1.5, 2.5], [3.5, 4.5]])[:-7], "cut short"),
+        (b"3 2\ncat 1 2\n", "cut short, 1 of 3"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, content, says):

@@ -21,6 +21,7 @@ COMMANDS = {
     "convert": "official ELMo files to a model folder, and back",
     "verify": "compare a model's layers with stored ones",
     "embed": "vectors of texts, pooled or a word each",
+    "static": "static word vectors (SVD, skip-gram), to compare with",
     "neighbours": "a word's nearest words in context, with their sentences",
     "score": "log-probability of each word of a text, both directions",
     "predict": "candidates for a blank, from both directions",

@@ -20,14 +20,17 @@ Floats = NDArray[np.float32]
 
 def read_word_vectors(path: Path, vocabulary: Vocabulary) -> dict[int, Floats]:
     """The vectors of the words that a vocabulary knows, by id."""
+    pairs = all_word_vectors(path)
+    return {vocabulary.ids[word]: vector for word, vector in pairs if word in vocabulary.ids}
+
+
+def all_word_vectors(path: Path) -> Iterator[tuple[str, Floats]]:
+    """Every word of a file with its vector, one at a time."""
     try:
         with _opened(path) as stream:
             count, size = _header(path, stream.readline())
-            is_text = _looks_like_text(path, size)
-            pairs = _text(path, stream, size) if is_text else _binary(path, stream, count, size)
-            return {
-                vocabulary.ids[word]: vector for word, vector in pairs if word in vocabulary.ids
-            }
+            read = _text if _looks_like_text(path, size) else _binary
+            yield from read(path, stream, count, size)
     except (EOFError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: cut short or damaged ({error})") from None
     except OSError as error:
@@ -71,7 +74,8 @@ def _looks_like_text(path: Path, size: int) -> bool:
         return False
 
 
-def _text(path: Path, stream: BinaryIO, size: int) -> Iterator[tuple[str, Floats]]:
+def _text(path: Path, stream: BinaryIO, count: int, size: int) -> Iterator[tuple[str, Floats]]:
+    number = 1
     for number, line in enumerate(stream, start=2):
         word, *values = line.rstrip().rsplit(b" ", size)
         try:
@@ -81,6 +85,8 @@ def _text(path: Path, stream: BinaryIO, size: int) -> Iterator[tuple[str, Floats
         if len(vector) != size:
             raise UserError(f"{path}, line {number}: expected a word and {size} numbers")
         yield word.decode("utf-8", "replace"), vector
+    if number - 1 < count:
+        raise _cut_short(path, number - 1, count)
 
 
 def _binary(path: Path, stream: BinaryIO, count: int, size: int) -> Iterator[tuple[str, Floats]]:
@@ -88,8 +94,12 @@ def _binary(path: Path, stream: BinaryIO, count: int, size: int) -> Iterator[tup
         word = _word(stream)
         content = stream.read(4 * size)
         if len(content) < 4 * size:
-            raise UserError(f"{path}: cut short, {number:,} of {count:,} vectors are there")
+            raise _cut_short(path, number, count)
         yield word, np.frombuffer(content, np.float32)
+
+
+def _cut_short(path: Path, number: int, count: int) -> UserError:
+    return UserError(f"{path}: cut short, {number:,} of {count:,} vectors are there")
 
 
 def _word(stream: BinaryIO) -> str:
