@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from elmo.cli import arguments
-from elmo.cli.texts import Flag, ModelFolder, PrecisionName, TokenizerName, open_embedder
+from elmo.cli.texts import Flag, ModelFolder, TokenizerName, open_model
 from elmo.contextual.encode_config import EncodeConfig
+from elmo.errors import UserError
 from elmo.text.readers.options import ReadOptions
 
 if TYPE_CHECKING:
     from elmo.contextual.embed_text import EmbeddedFile
+    from elmo.contextual.embedder import Embedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,8 @@ class Arguments:
     elmo embed runs/news texts.txt --out vectors.npz
 
     elmo embed runs/news ag_news:test --out words.h5 --output tokens --layer all
+
+    elmo embed runs/news --words --out vocabulary.hdf5
     """
 
     model: ModelFolder
@@ -32,14 +36,18 @@ class Arguments:
     sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")]
     """Files (a text a line or row, blank ones left out), patterns, folders, '-', or ag_news."""
     out: Path
-    """The file to write: its name ends in .npz, .parquet or .h5."""
+    """The file to write: its name ends in .npz, .parquet, .h5 or .hdf5."""
+    words: Flag = False
+    """Write the vectors of words for themselves, without context: those of a vocabulary file named
+    instead of texts (a word a line), or the model's own. With .h5 or .hdf5, as official programs
+    store and read them."""
     tokenizer: TokenizerName = "model"
     """model: cut words as in training; whitespace: they are cut already, with spaces between."""
     device: str = "cpu"
     """cpu, cuda, cuda:1, …"""
     threads: int | None = None
     """Processor threads; none: one a core."""
-    precision: PrecisionName = "fp32"
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """Of the matrix products; bf16 is coarser; auto takes it where the processor is made for it."""
     json: Flag = False
     """Print one JSON object."""
@@ -60,9 +68,11 @@ def run(given: Arguments) -> int:
     from elmo.contextual.embed_text import embed_text
     from elmo.contextual.vector_files import check_vector_file
 
+    if given.words:
+        return _embed_words(given)
     check_vector_file(given.out)
     set_device(given.device, given.threads)
-    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
+    embedder = _embedder(given)
     with EmbeddingDisplay() as display:
         written = embed_text(
             embedder,
@@ -77,6 +87,49 @@ def run(given: Arguments) -> int:
     else:
         print(_summary(written, given.encode))
     return 0
+
+
+def _embedder(given: Arguments) -> Embedder:
+    from elmo.contextual.embedder import Embedder
+    from elmo.contextual.start_state import load_start_state
+    from elmo.pretrain.optimizer import compute_precision
+
+    loaded = open_model(given.model, given.tokenizer)
+    model = loaded.model.to(given.device)
+    model.compute_dtype = compute_precision(given.precision, model.device)
+    return Embedder(loaded, start_state=load_start_state(given.model, model))
+
+
+def _embed_words(given: Arguments) -> int:
+    from elmo.cli.embedding import EmbeddingDisplay
+    from elmo.cli.output import print_json
+    from elmo.cli.training import set_device
+    from elmo.contextual.embed_words import embed_words
+    from elmo.contextual.word_files import check_word_file
+
+    _refuse_context(given)
+    check_word_file(given.out)
+    set_device(given.device, given.threads)
+    embedder = _embedder(given)
+    with EmbeddingDisplay("words") as display:
+        source = given.sources[0] if given.sources else None
+        written = embed_words(embedder, given.out, source, progress=display.show)
+    if given.json:
+        print_json({**asdict(written), "path": str(written.path)})
+    else:
+        print(f"{written.path}: a vector of {written.dim:,} numbers for {written.words:,} words")
+    return 0
+
+
+def _refuse_context(given: Arguments) -> None:
+    """A word for itself is neither read nor pooled: no setting may seem to change that."""
+    if given.encode != EncodeConfig() or given.read != ReadOptions():
+        raise UserError(
+            "--words writes the vectors of single words, so settings of how texts are read and "
+            "pooled have no meaning; leave them out"
+        )
+    if len(given.sources) > 1:
+        raise UserError("--words takes one vocabulary file, or none for the model's own words")
 
 
 def _summary(written: EmbeddedFile, config: EncodeConfig) -> str:

@@ -1,4 +1,4 @@
-"""Parts become one file, a part in memory at a time: .npz, .parquet or .h5.
+"""Parts become one file, a part in memory at a time: .npz, .parquet, .h5 or .hdf5.
 
 npz      vectors: a row a text (pooled) or a word (tokens); of all layers, (rows, layers, dim);
          offsets: the words of text i are the rows offsets[i] to offsets[i + 1] (tokens only);
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.contextual.encoder import Vectors
+from elmo.contextual.npz import add_numbers, add_pieces, add_strings, offsets
 from elmo.contextual.vector_parts import PartsFolder, PartTexts
 from elmo.errors import UserError, require_extra
 from elmo.files import written_whole
-
-Array = NDArray[Any]
 
 
 def check_vector_file(path: Path) -> None:
@@ -37,7 +36,7 @@ def check_vector_file(path: Path) -> None:
         raise UserError(f"{path}: expected a name that ends in one of {endings}")
     if path.suffix == ".parquet":
         require_extra("pyarrow", "parquet")
-    if path.suffix == ".h5":
+    if path.suffix in (".h5", ".hdf5"):
         require_extra("h5py", "official")
     if path.exists():
         raise UserError(f"{path} is there already; delete it, or choose another name")
@@ -52,44 +51,12 @@ def write_vector_file(path: Path, parts: PartsFolder, *, pooled: bool) -> None:
 def _write_npz(path: Path, parts: PartsFolder, pooled: bool) -> None:
     lengths = np.concatenate([part.lengths for part in parts.texts()])
     with zipfile.ZipFile(path, "w") as archive:
-        _add(archive, "vectors", parts.shape(), "<f4", parts.vectors())
-        _add_array(archive, "lengths", lengths)
+        add_pieces(archive, "vectors", parts.shape(), "<f4", parts.vectors())
+        add_numbers(archive, "lengths", lengths)
         if not pooled:
-            _add_array(archive, "offsets", _offsets(lengths))
-        _add_strings(archive, "text", lambda: (one for p in parts.texts() for one in p.texts))
-        _add_strings(archive, "word", lambda: (one for p in parts.texts() for one in _lists(p)))
-
-
-def _add_strings(archive: zipfile.ZipFile, name: str, strings: Callable[[], Iterable[str]]) -> None:
-    sizes = np.array([len(_utf8(one)) for one in strings()], np.int64)
-    pieces = (np.frombuffer(_utf8(one), np.uint8) for one in strings())
-    _add(archive, f"{name}s", (int(sizes.sum()),), "|u1", pieces)
-    _add_array(archive, f"{name}_offsets", _offsets(sizes))
-
-
-def _add_array(archive: zipfile.ZipFile, name: str, values: NDArray[np.int64]) -> None:
-    _add(archive, name, values.shape, "<i8", [values])
-
-
-def _add(
-    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], kind: str, pieces: Iterable[Array]
-) -> None:
-    """Write arrays end to end as one, which is never whole in memory."""
-    # A fixed date, which is ZipInfo's own: the same vectors give the same file.
-    entry = zipfile.ZipInfo(f"{name}.npy")
-    header = {"descr": kind, "fortran_order": False, "shape": shape}
-    with archive.open(entry, "w", force_zip64=True) as stream:
-        np.lib.format.write_array_header_1_0(stream, header)
-        for piece in pieces:
-            stream.write(np.ascontiguousarray(piece, np.dtype(kind)).tobytes())
-
-
-def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", errors="surrogatepass")
+            add_numbers(archive, "offsets", offsets(lengths))
+        add_strings(archive, "text", lambda: (one for p in parts.texts() for one in p.texts))
+        add_strings(archive, "word", lambda: (one for p in parts.texts() for one in _lists(p)))
 
 
 def _lists(part: PartTexts) -> Iterator[str]:
@@ -123,7 +90,7 @@ def _nested(pa: Any, vectors: Vectors, lengths: NDArray[np.int64] | None) -> Any
         nested = pa.FixedSizeListArray.from_arrays(nested, size)
     if lengths is None:
         return nested
-    return pa.LargeListArray.from_arrays(pa.array(_offsets(lengths), pa.int64()), nested)
+    return pa.LargeListArray.from_arrays(pa.array(offsets(lengths), pa.int64()), nested)
 
 
 def _write_h5(path: Path, parts: PartsFolder, pooled: bool) -> None:
@@ -158,4 +125,5 @@ _WRITERS: dict[str, Callable[[Path, PartsFolder, bool], None]] = {
     ".npz": _write_npz,
     ".parquet": _write_parquet,
     ".h5": _write_h5,
+    ".hdf5": _write_h5,
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elmo.errors import UserError
 from elmo.files import read_text, write_text
-from elmo.text.vocabulary import LARGEST_FILE, SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import LARGEST_FILE, SPECIAL_WORDS, Vocabulary, read_counts
 
 FILE = "vocab.txt"
 
@@ -32,6 +32,12 @@ def read_words(path: Path) -> list[str]:
         if not word or "\t" in word:
             raise UserError(f"{path}, line {number}: expected one word; got {word[:80]!r}")
     return words
+
+
+def read_any_words(path: Path) -> list[str]:
+    """The same, or those of a vocabulary.txt of ours, where a tab and a count follow each."""
+    first_line = read_text(path, LARGEST_FILE).partition("\n")[0]
+    return read_counts(path)[0] if "\t" in first_line else read_words(path)
 
 
 def character_vocabulary(words: Sequence[str]) -> Vocabulary:

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations
+from elmo.bilm.token_vectors import token_vectors
 from elmo.errors import UserError
 from elmo.interop.expected import Array, Stored, read_expected, require_numbers, stored_arrays
 from elmo.interop.official_vocabulary import read_words
 from elmo.interop.slots import Slot
 from elmo.interop.stored_tokens import read_token_vectors
-from elmo.text.batches import WordTable, whole_batch
+from elmo.text.batches import whole_batch
 
-WORDS_AT_ONCE = 1024
 Start = Literal["carry", "zero"]
 Direction = Literal["forward", "backward", "both"]
 _ORDER: tuple[Direction, ...] = ("forward", "backward", "both")
@@ -91,13 +90,11 @@ def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Differ
     """Compare the token layer with stored vectors of a vocabulary's words."""
     words = read_words(vocabulary)
     theirs = read_token_vectors(expected, len(words), model.config.width)
-    table = WordTable.of(words, model.vocabulary, spelled=model.config.spelled)
     tally = _Tally()
-    for first in range(0, len(words), WORDS_AT_ONCE):
-        part = np.arange(first, min(first + WORDS_AT_ONCE, len(words)))
-        with torch.no_grad():
-            ours = model.token_layer(table.select(part).to(model.device)).cpu().numpy()
-        tally.add(0, "both", ours, theirs[part])
+    first = 0
+    for ours in token_vectors(model, words):
+        tally.add(0, "both", ours, theirs[first : first + len(ours)])
+        first += len(ours)
     return tally.differences()
 
 
