@@ -19,8 +19,8 @@ class NeighbourConfig:
     count: int = 10
     """How many neighbours to find."""
     layer: WordLayer = "top"
-    """A layer by number (0 is the word alone), top, average, or the model's mix. The top one tells
-    senses apart best; the lower, the more the word itself counts."""
+    """A layer by number (0 is the word alone), top, average, or the model's mix. The higher, the
+    more the sentence counts; the lower, the more the word itself."""
     same_word: bool = False
     """Only other occurrences of the same word, letter by letter: its senses in the corpus."""
     distinct: Distinct = "phrase"
