@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.interop.golden_elmo import golden
 from tests.pretrain.conftest import tiny_config, write_corpus
 
 from elmo.cli.main import COMMANDS
@@ -59,5 +60,6 @@ def test_every_command_is_understood(command, tmp_path, monkeypatch):
     if "--from" in command:
         around = Surroundings(cache=tmp_path / "cache")
         pretrain([str(corpus)], "runs/news", tiny_config(), surroundings=around)
+        golden().write(tmp_path / "elmo_small")
     module = importlib.import_module(f"elmo.cli.{command[0]}")
     assert module.parse(command[1:])

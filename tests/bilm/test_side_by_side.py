@@ -50,6 +50,25 @@ def test_gradients_against_differences() -> None:
     assert torch.autograd.gradcheck(losses, leaves)
 
 
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_an_argument_that_is_frozen_needs_no_gradient(is_trained: bool) -> None:
+    weight = leaf(2, seed=0).requires_grad_(is_trained)
+    argument = leaf(2, seed=1).detach()
+    asked: list[bool] = []
+
+    def function(x: Tensor) -> tuple[Tensor, None]:
+        asked.append(x.requires_grad)
+        return (x * weight).sum(), None
+
+    work: Work[None] = Work(function, argument, [weight])
+    (left, _), (right, _) = losses_side_by_side(work, work)
+    assert asked == [False, False]
+    torch.testing.assert_close(left + right, 2 * (argument * weight).sum())
+    if is_trained:
+        (left + right).backward()
+        torch.testing.assert_close(weight.grad, 2 * argument)
+
+
 def test_unused_and_frozen_parameters_get_no_gradient() -> None:
     used, unused, frozen = leaf(2, seed=0), leaf(2, seed=1), leaf(2, seed=2).detach()
     argument = leaf(2, seed=3)

@@ -26,6 +26,12 @@ def test_the_best_evaluation_is_remembered():
     assert not position.has_lost_patience(None)
 
 
+def test_what_a_frozen_model_reached_is_remembered():
+    position = Position().after_evaluation(9.0).after_evaluation(8.0, ends_freeze=True)
+    later = position.after_batch(1).after_evaluation(5.0)
+    assert (later.frozen_perplexity, later.best_perplexity, later.evaluations) == (8.0, 5.0, 3)
+
+
 def test_an_equal_evaluation_is_no_better_one():
     position = Position().after_evaluation(5.0).after_evaluation(5.0)
     assert position.worse_evaluations == 1

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
+from elmo.bilm.model import BiLM
 from elmo.errors import UserError
-from elmo.pretrain.start import adopt, fresh_model, set_word_vectors
+from elmo.pretrain.start import adopt, fresh_model, set_word_vectors, starting_vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 WORDS = BiLMConfig(word_dim=4, hidden=4)
 ADAPTIVE = BiLMConfig(
@@ -52,6 +54,23 @@ def test_adopting_keeps_what_was_learned_and_makes_room_for_new_words(vocabulary
     assert torch.equal(
         new.token_layer.words.weight[: len(vocabulary)], old.token_layer.words.weight
     )
+
+
+@pytest.mark.parametrize("loss", ["full", "none"])
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_words_to_predict_when_a_model_is_gone_on_from(vocabulary, kind, loss):
+    softmax = SoftmaxConfig(loss=loss, tied=False)
+    other = BiLM(BiLMConfig(input=kind, word_dim=4, hidden=4, softmax=softmax), vocabulary)
+    counted = Vocabulary((*SPECIAL_WORDS, "yak", "cat"), (50, 50, 3, 7, 6))
+    found = starting_vocabulary(other, counted)
+    if (kind, loss) == ("characters", "none"):
+        assert found == counted
+        return
+    assert found.words == (*vocabulary.words, "yak")
+    counts = dict(zip(found.words, found.counts, strict=True))
+    old = dict(zip(vocabulary.words, vocabulary.counts, strict=True))
+    assert (counts["yak"], counts["dog"]) == (7, old["dog"])
+    assert counts["cat"] == (6 if loss == "none" else old["cat"])
 
 
 def test_word_vectors_of_another_size_are_refused(vocabulary, tmp_path):

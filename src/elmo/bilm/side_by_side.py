@@ -75,13 +75,14 @@ class _Join(torch.autograd.Function):
 
 def _loss_and_gradients(work: Work[Extra]) -> tuple[Tensor, Extra, tuple[Tensor | None, ...]]:
     with torch.enable_grad():
-        argument = work.argument.detach().requires_grad_()
+        # Where all below is frozen, nothing need be remembered on the way to the loss.
+        argument = work.argument.detach().requires_grad_(work.argument.requires_grad)
         loss, extra = work.function(argument)
-        trained = [p for p in work.parameters if p.requires_grad]
-        found = iter(torch.autograd.grad(loss, [argument, *trained], allow_unused=True))
-    first = next(found)
-    rest = [next(found) if p.requires_grad else None for p in work.parameters]
-    return loss.detach(), extra, (first, *rest)
+        tensors = (argument, *work.parameters)
+        trained = [one for one in tensors if one.requires_grad]
+        found = iter(torch.autograd.grad(loss, trained, allow_unused=True) if trained else ())
+    gradients = tuple(next(found) if one.requires_grad else None for one in tensors)
+    return loss.detach(), extra, gradients
 
 
 def _without_gradients(function: Callable[[], Result]) -> Result:

@@ -41,7 +41,8 @@ class Arguments:
     preset: Preset = "default"
     """Settings to start from; flags change single ones."""
     start_from: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """Go on from this model on new text; its vocabulary grows by the new words."""
+    """Go on from this model on new text; its vocabulary grows by the new words. An official model
+    first learns a softmax for the words of the text (--frozen-share), then all of it is trained."""
     word_vectors: Path | None = None
     """Initialise the words from this file in word2vec format."""
     held_out: tuple[str, ...] = ()
@@ -158,6 +159,7 @@ def _tell(result: Result, as_json: bool) -> int:
             "predictions": position.targets,
             "best_perplexity": position.best_perplexity,
             "best_step": position.best_step,
+            "frozen_perplexity": position.frozen_perplexity,
             "vocabulary": len(result.model.vocabulary),
             "training_tokens": result.corpus.tokens,
         }
@@ -165,6 +167,8 @@ def _tell(result: Result, as_json: bool) -> int:
     elif result.finished:
         best = position.best_perplexity
         quality = "" if best is None else f", held-out perplexity {best:.2f}"
+        before = position.frozen_perplexity
+        quality += "" if before is None else f" ({before:.2f} with only its softmax trained)"
         print(f"{result.folder}: a model after {position.step:,} steps{quality}")
         print(f"next: elmo evaluate {result.folder}")
     else:

@@ -67,6 +67,8 @@ def _step_line(report: StepReport) -> str:
 def _evaluation_line(report: EvaluationReport) -> str:
     one = report.evaluation
     mark = "best so far" if report.is_best else "not better"
+    if report.ends_freeze:
+        mark += "; the softmax is learned, from here on all of the model is trained"
     return (
         f"held-out text after step {report.step:,}: perplexity {one.perplexity:.2f} "
         f"(forward {one.forward.perplexity:.2f}, backward {one.backward.perplexity:.2f}), {mark}"

@@ -73,4 +73,14 @@ def _quality(evaluation: Evaluation | None, position: Position) -> str:
 {rows}
 
 Average perplexity {evaluation.perplexity:.2f}; unknown words {evaluation.unknown_rate:.2%}.
-"""
+{_before(position)}"""
+
+
+def _before(position: Position) -> str:
+    """What there was when only the softmax of the model had been trained on this text."""
+    if position.frozen_perplexity is None:
+        return ""
+    return (
+        "Average perplexity before the biLM itself was trained on this text, its softmax alone "
+        f"learned: {position.frozen_perplexity:.2f}.\n"
+    )

@@ -54,6 +54,9 @@ class TrainingConfig:
     """Pull of the matrices towards zero (adamw, sgd)."""
     clip: float = 1.0
     """Longest gradient allowed; 0 for no bound."""
+    frozen_share: float = 0.0
+    """Share of the training, from its begin, in which only the softmax learns and the rest of the
+    model stays as it is. For a model that comes without a softmax: 0.2 by default."""
     evaluations_per_epoch: int = 1
     """How often the held-out text is evaluated in each epoch."""
     evaluation_tokens: int = 200_000
@@ -86,6 +89,8 @@ class TrainingConfig:
             yield f"learning_rate: must be positive, got {self.learning_rate}"
         if not 0 <= self.warmup <= 1:
             yield f"warmup: expected a share from 0 to 1, got {self.warmup}"
+        if not 0 <= self.frozen_share <= 1:
+            yield f"frozen_share: expected a share from 0 to 1, got {self.frozen_share}"
         if self.patience is not None and self.patience < 1:
             yield f"patience: must be positive, got {self.patience}"
         if self.optimizer == "adagrad" and self.weight_decay:
@@ -111,5 +116,10 @@ class PretrainConfig:
         yield from self.training.problems()
         if self.model.softmax.loss == "none":
             yield "loss: a model without a softmax predicts nothing, so it cannot be trained"
+        if self.training.frozen_share and self.model.softmax.tied:
+            yield (
+                "frozen_share: a tied softmax is part of the model and would be frozen too; "
+                "use --no-tied"
+            )
         if self.training.patience is not None and self.vocabulary.held_out_share == 0:
             yield "patience: nothing is held out, so there is nothing to be patient about"

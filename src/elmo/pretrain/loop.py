@@ -12,6 +12,7 @@ from elmo.bilm.model import BiLM, Randomness
 from elmo.language.evaluate import Evaluation, evaluate
 from elmo.pretrain.checkpoints import Checkpoint, restore, save_checkpoint
 from elmo.pretrain.config import PretrainConfig
+from elmo.pretrain.freezing import FrozenStart
 from elmo.pretrain.meter import Meter
 from elmo.pretrain.optimizer import build_optimizer, learning_rate, set_rate
 from elmo.pretrain.position import Position
@@ -47,6 +48,7 @@ def train(
         position, state = checkpoint.position, checkpoint.state
     table = WordTable.of(corpus.words, model.vocabulary, spelled=config.model.spelled)
     total = corpus.train.targets * settings.epochs
+    freezing = FrozenStart(model, settings.frozen_share * total)
     meter = Meter(total)
     saved_at = time.monotonic()
 
@@ -56,6 +58,7 @@ def train(
         for batch in read(corpus.train, table, config.batching, seed, skip=position.batch):
             rate = learning_rate(settings, position.targets / total)
             set_rate(optimizer, rate)
+            freezing.set_at(position)
             random = Randomness.of(settings.seed, position.step, model.device)
             loss = model(batch.to(model.device), None if batch.starts else state, random)
             optimizer.zero_grad(set_to_none=True)
@@ -65,17 +68,27 @@ def train(
             optimizer.step()
             state = loss.state
             position = position.after_batch(batch.targets)
+            # The last model with the biLM frozen is what the trained one is compared with.
+            is_due = position.batch in due or (bool(due) and freezing.ended_at(position))
             meter.add(loss)
 
-            if meter.is_due() or position.batch in due:
+            if meter.is_due() or is_due:
                 report(meter.take(position, rate))
-            if position.batch in due:
+            if is_due:
                 evaluation = evaluate(model, held_out_batches(corpus, table, config))
-                position = position.after_evaluation(evaluation.perplexity)
+                thaws = freezing.ended_at(position)
+                position = position.after_evaluation(evaluation.perplexity, ends_freeze=thaws)
                 is_best = position.best_step == position.step
                 if is_best:
                     keep(position, evaluation)
-                report(EvaluationReport(position=position, evaluation=evaluation, is_best=is_best))
+                report(
+                    EvaluationReport(
+                        position=position,
+                        evaluation=evaluation,
+                        is_best=is_best,
+                        ends_freeze=thaws,
+                    )
+                )
                 meter.restart()
             if position.has_lost_patience(settings.patience):
                 break
@@ -86,6 +99,7 @@ def train(
                 if stop():
                     return position
         position = position.after_epoch(settings)
+    freezing.lift()
     if position.best_perplexity is None:
         keep(position, None)
     save_checkpoint(checkpoints, model, optimizer, state, position)

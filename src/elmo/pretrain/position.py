@@ -22,6 +22,8 @@ class Position:
     best_step: int = 0
     worse_evaluations: int = 0
     """Evaluations since the best one."""
+    frozen_perplexity: float | None = None
+    """Of the held-out text when the softmax alone had learned: what the biLM is trained on from."""
     finished: bool = False
 
     def after_batch(self, targets: int) -> Position:
@@ -40,18 +42,12 @@ class Position:
         """Whether enough evaluations in a row were worse than the best one."""
         return patience is not None and self.worse_evaluations >= patience
 
-    def after_evaluation(self, perplexity: float) -> Position:
-        """With one more evaluation, which may be the best one."""
+    def after_evaluation(self, perplexity: float, *, ends_freeze: bool = False) -> Position:
+        """With one more evaluation, which may be the best one, or the last of a frozen biLM."""
+        frozen = perplexity if ends_freeze else self.frozen_perplexity
+        seen = replace(self, evaluations=self.evaluations + 1, frozen_perplexity=frozen)
         if self.best_perplexity is None or perplexity < self.best_perplexity:
             return replace(
-                self,
-                evaluations=self.evaluations + 1,
-                best_perplexity=perplexity,
-                best_step=self.step,
-                worse_evaluations=0,
+                seen, best_perplexity=perplexity, best_step=self.step, worse_evaluations=0
             )
-        return replace(
-            self,
-            evaluations=self.evaluations + 1,
-            worse_evaluations=self.worse_evaluations + 1,
-        )
+        return replace(seen, worse_evaluations=self.worse_evaluations + 1)

@@ -40,6 +40,8 @@ class EvaluationReport:
     position: Position
     evaluation: Evaluation
     is_best: bool
+    ends_freeze: bool = False
+    """Whether only the softmax has been trained so far, and the rest is from here on."""
 
     @property
     def step(self) -> int:

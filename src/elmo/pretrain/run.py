@@ -16,13 +16,13 @@ from elmo.checkpoint import (
     CONFIG,
     VOCABULARY,
     WEIGHTS,
-    load_model,
     save_config,
     save_weights,
 )
 from elmo.config import Json, check, to_json
 from elmo.errors import UserError
 from elmo.files import explained, remove_leftovers, sha256, write_text
+from elmo.interop.models import open_model
 from elmo.language.evaluate import Evaluation
 from elmo.pretrain.card import model_card
 from elmo.pretrain.checkpoints import newest_checkpoint
@@ -32,8 +32,15 @@ from elmo.pretrain.loop import train
 from elmo.pretrain.optimizer import compute_precision
 from elmo.pretrain.position import Position
 from elmo.pretrain.reports import JsonLog, Listener, Report, TensorBoardLog
-from elmo.pretrain.run_config import STAGES, RunConfig, prepared_corpus, read_run, same_corpus
-from elmo.pretrain.start import adopt, fresh_model, set_word_vectors
+from elmo.pretrain.run_config import (
+    STAGES,
+    RunConfig,
+    prepared_corpus,
+    read_run,
+    same_corpus,
+    settings_of,
+)
+from elmo.pretrain.start import adopt, fresh_model, set_word_vectors, starting_vocabulary
 from elmo.text.corpus import Corpus
 from elmo.text.tokenizers import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
@@ -81,8 +88,11 @@ def pretrain(
     command: str = "",
     surroundings: Surroundings | None = None,
 ) -> Result:
-    """Train a biLM on text and write it to a new folder."""
-    config = config or PretrainConfig()
+    """Train a biLM on text and write it to a new folder.
+
+    Without settings, a run that starts from a model takes those of that model.
+    """
+    config = config or (PretrainConfig() if start_from is None else settings_of(start_from))
     surroundings = surroundings or Surroundings()
     check(config)
     folder = Path(out)
@@ -213,7 +223,7 @@ def _initialise(model: BiLM, run: RunConfig) -> None:
         share = set_word_vectors(model, Path(run.word_vectors))
         log.info("%s: vectors for %.1f%% of the vocabulary", run.word_vectors, 100 * share)
     if run.start_from is not None:
-        adopt(model, load_model(run.start_from).model)
+        adopt(model, open_model(run.start_from).model)
 
 
 def _vocabulary(corpus: Corpus, config: PretrainConfig, run: RunConfig) -> Vocabulary:
@@ -232,7 +242,7 @@ def _vocabulary(corpus: Corpus, config: PretrainConfig, run: RunConfig) -> Vocab
         )
     if run.start_from is None:
         return made
-    return load_model(run.start_from).model.vocabulary.grown(made.words, made.counts)
+    return starting_vocabulary(open_model(run.start_from).model, made)
 
 
 def _listeners(folder: Path, step: int, surroundings: Surroundings) -> Listener:

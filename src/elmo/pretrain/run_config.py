@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from elmo.bilm.config import SoftmaxConfig
 from elmo.checkpoint import CONFIG, read_config
 from elmo.config import from_json
 from elmo.errors import UserError
-from elmo.pretrain.config import PretrainConfig
+from elmo.interop.models import describe, is_official
+from elmo.pretrain.config import PretrainConfig, TrainingConfig
 from elmo.text.corpus import Corpus, CorpusRequest, cache_folder, load_corpus, prepare
 from elmo.text.sources import resolve
 from elmo.text.tokenizers import Tokenizer
 
 STAGES = ("read", "vocabulary", "batching", "training")
 """Settings that config.json holds beside those of the model and the tokenizer."""
+FROZEN_SHARE = 0.2
+GENTLE_RATE = 1e-3
+"""Peak learning rate for a model that others have trained for weeks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +49,24 @@ def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
     return from_json(RunConfig, content.get("run"), f"{where}: run"), config
 
 
-def settings_of(folder: Path) -> PretrainConfig:
-    """The settings that made a model, to go on from."""
-    return read_run(folder)[1]
+def settings_of(folder: Path | str) -> PretrainConfig:
+    """The settings to go on from a model with: those that made it, where its folder tells them.
+
+    An official model tells what it is, but neither how it was trained nor what it predicted: a
+    softmax is learned first, and the rate is low, not to lose what the model knows.
+    """
+    folder = Path(folder)
+    if not is_official(folder) and "run" in read_config(folder):
+        made = read_run(folder)[1]
+        return replace(made, training=replace(made.training, frozen_share=0.0))
+    found = describe(folder)
+    if found.model.softmax.loss != "none":
+        return PretrainConfig(tokenizer=found.tokenizer, model=found.model)
+    return PretrainConfig(
+        tokenizer=found.tokenizer,
+        model=replace(found.model, softmax=SoftmaxConfig(tied=False)),
+        training=TrainingConfig(frozen_share=FROZEN_SHARE, learning_rate=GENTLE_RATE),
+    )
 
 
 def prepared_corpus(

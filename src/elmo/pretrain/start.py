@@ -45,6 +45,23 @@ def set_word_vectors(model: BiLM, path: Path) -> float:
     return len(found) / len(model.vocabulary)
 
 
+def starting_vocabulary(other: BiLM, counted: Vocabulary) -> Vocabulary:
+    """The words that a run predicts if it starts from another model, those of its text counted.
+
+    Words that the other model predicts, or has vectors of, stay what they are; a model of
+    characters without a softmax, as official ones are, has nothing to keep.
+    """
+    has_softmax = other.config.softmax.loss != "none"
+    if not has_softmax and other.config.input == "characters":
+        return counted
+    grown = other.vocabulary.grown(counted.words, counted.counts)
+    if has_softmax:
+        return grown
+    found = dict(zip(counted.words, counted.counts, strict=True))
+    counts = zip(grown.words, grown.counts, strict=True)
+    return Vocabulary(grown.words, tuple(found.get(word, count) for word, count in counts))
+
+
 def adopt(model: BiLM, other: BiLM) -> None:
     """Take over another model's weights; words that are new to it keep their fresh ones."""
     mine, theirs = model_tensors(model), model_tensors(other)

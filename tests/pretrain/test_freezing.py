@@ -1,0 +1,208 @@
+"""A softmax is learned while the biLM stays as it is, then all learns; such runs resume, too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.interop.golden_elmo import SPECIAL, golden
+from tests.pretrain.conftest import tiny_config
+from tests.pretrain.test_run import final_tensors, stop_after
+
+from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.bilm.model import BiLM
+from elmo.checkpoint import LoadedModel, load_model, model_tensors
+from elmo.errors import ConfigError
+from elmo.interop.models import open_model, save_model
+from elmo.interop.official import save_official
+from elmo.pretrain.config import PretrainConfig, TrainingConfig
+from elmo.pretrain.freezing import FrozenStart
+from elmo.pretrain.position import Position
+from elmo.pretrain.reports import EvaluationReport, Report
+from elmo.pretrain.run import pretrain, resume
+from elmo.pretrain.run_config import FROZEN_SHARE, settings_of
+from elmo.pretrain.start import fresh_model
+from elmo.text.batching import Batching
+from elmo.text.vocabulary import Vocabulary
+
+UNTIED = SoftmaxConfig(samples=6, tied=False)
+CHARACTERS = BiLMConfig(
+    input="characters",
+    characters=CharacterConfig(char_dim=4, filters=((1, 4), (3, 6))),
+    hidden=12,
+    projection=8,
+    softmax=UNTIED,
+)
+
+
+@pytest.fixture
+def official(tmp_path: Path) -> Path:
+    """Official files of a model that has not seen the text."""
+    words = golden(cells=12, width=8, filters=((1, 4), (3, 6)), cell_clip=3.0, proj_clip=3.0)
+    return words.write(tmp_path / "official")
+
+
+def settings(folder: Path, **training: object) -> PretrainConfig:
+    """What is proposed for a model, with the sizes of these tests."""
+    proposed = settings_of(folder)
+    tiny = tiny_config()
+    chosen = {"epochs": 3, "evaluations_per_epoch": 1, "learning_rate": 0.02, **training}
+    return replace(
+        proposed,
+        vocabulary=tiny.vocabulary,
+        batching=Batching(batch_tokens=96, window=32),
+        training=replace(proposed.training, **chosen),
+    )
+
+
+def bilm_tensors(model: BiLM) -> dict[str, torch.Tensor]:
+    return {n: t.clone() for n, t in model_tensors(model).items() if not n.startswith("output.")}
+
+
+def test_an_official_model_proposes_a_softmax_to_be_learned_first(official, tmp_path):
+    save_model(open_model(official), tmp_path / "converted")
+    for folder in (official, tmp_path / "converted"):
+        config = settings_of(folder)
+        assert config.model == replace(
+            open_model(folder).model.config, softmax=SoftmaxConfig(tied=False)
+        )
+        assert config.training.frozen_share == FROZEN_SHARE
+        assert not list(config.problems())
+
+
+def test_official_weights_are_fine_tuned_and_written_back(official, corpus_file, around, tmp_path):
+    reports: list[Report] = []
+    config = settings(official)
+    result = pretrain(
+        [str(corpus_file)], tmp_path / "run", config, start_from=official,
+        surroundings=replace(around, listener=reports.append),
+    )  # fmt: skip
+    evaluations = [one for one in reports if isinstance(one, EvaluationReport)]
+    assert [one.ends_freeze for one in evaluations].count(True) == 1
+    (thaw,) = [one for one in evaluations if one.ends_freeze]
+    before = result.position.frozen_perplexity
+    assert before == thaw.evaluation.perplexity
+    assert 0.2 <= thaw.position.targets / result.position.targets < 0.3
+    assert result.position.best_perplexity < before
+    assert f"softmax alone learned: {before:.2f}" in (tmp_path / "run" / "README.md").read_text()
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    logged = [one for one in map(json.loads, lines) if one["kind"] == "evaluation"]
+    assert [one["ends_freeze"] for one in logged].count(True) == 1
+    assert all(parameter.requires_grad for parameter in result.model.parameters())
+
+    loaded = load_model(tmp_path / "run")
+    assert "cat" in loaded.model.vocabulary.words
+    changed, start = bilm_tensors(loaded.model), bilm_tensors(open_model(official).model)
+    assert changed.keys() == start.keys()
+    assert not any(torch.equal(changed[name], start[name]) for name in start if "layers" in name)
+    save_official(LoadedModel(loaded.model, loaded.tokenizer, loaded.config), tmp_path / "back")
+    again = bilm_tensors(open_model(tmp_path / "back").model)
+    assert all(torch.equal(again[name], changed[name]) for name in changed)
+
+
+def test_the_bilm_stays_as_it_is_while_it_is_frozen(official, corpus_file, around, tmp_path):
+    config = settings(official, frozen_share=1.0, weight_decay=0.1)
+    result = pretrain(
+        [str(corpus_file)], tmp_path / "run", config, start_from=official, surroundings=around
+    )
+    start = bilm_tensors(open_model(official).model)
+    for name, tensor in bilm_tensors(result.model).items():
+        assert torch.equal(tensor, start[name]), name
+    assert result.position.frozen_perplexity == pytest.approx(result.position.best_perplexity)
+    fresh = fresh_model(config.model, result.model.vocabulary, config.training.seed)
+    assert not torch.equal(result.model.output.weight, fresh.output.weight)
+
+
+def test_without_settings_those_of_the_model_are_taken(official, corpus_file, around, tmp_path):
+    result = pretrain([str(corpus_file)], tmp_path / "run", start_from=official,
+                      surroundings=around)  # fmt: skip
+    assert result.model.config == settings_of(official).model
+    # Going on once more, the softmax is there: nothing is frozen unless asked for.
+    assert settings_of(tmp_path / "run").training.frozen_share == 0
+    assert settings_of(tmp_path / "run").model == result.model.config
+
+
+@pytest.mark.parametrize("batching", ["documents", "stream"])
+@pytest.mark.parametrize("steps", [2, 30])
+def test_a_run_stopped_frozen_or_later_ends_with_the_same_bytes(
+    corpus_file, around, tmp_path, monkeypatch, batching, steps
+):
+    config = PretrainConfig(
+        vocabulary=tiny_config().vocabulary,
+        model=CHARACTERS,
+        batching=Batching(batching=batching, batch_tokens=96, window=16),
+        training=TrainingConfig(epochs=2, frozen_share=0.2),
+    )
+    whole = pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(steps))
+        half = pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
+        assert not half.finished
+    is_frozen = half.position.targets < 0.2 * whole.position.targets
+    assert is_frozen == (steps == 2) == (half.position.frozen_perplexity is None)
+    assert resume(tmp_path / "parts", around).finished
+    assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
+
+
+def test_words_that_were_frozen_before_stay_frozen(vocabulary: Vocabulary):
+    config = BiLMConfig(word_dim=4, hidden=4, freeze_words=True, softmax=UNTIED)
+    model = fresh_model(config, vocabulary, 0)
+    freezing = FrozenStart(model, 10)
+
+    def trained() -> set[str]:
+        return {name for name, one in model.named_parameters() if one.requires_grad}
+
+    everything = trained()
+    freezing.set_at(Position(targets=9))
+    assert trained() == {"output.weight", "output.bias"}
+    assert not freezing.ended_at(Position(targets=9))
+    assert freezing.ended_at(Position(targets=10))
+    freezing.set_at(Position(targets=10))
+    assert trained() == everything
+    assert "token_layer.words.weight" not in everything
+    assert not freezing.ended_at(Position(targets=20))
+    freezing.set_at(Position())
+    freezing.lift()
+    assert trained() == everything
+
+
+def test_nothing_is_evaluated_where_nothing_is_held_out(official, corpus_file, around, tmp_path):
+    config = settings(official)
+    config = replace(config, vocabulary=replace(config.vocabulary, held_out_share=0.0))
+    result = pretrain(
+        [str(corpus_file)], tmp_path / "run", config, start_from=official, surroundings=around
+    )
+    assert (result.position.evaluations, result.position.frozen_perplexity) == (0, None)
+
+
+def test_an_official_model_of_words_keeps_its_words_and_counts_the_new(
+    corpus_file, around, tmp_path
+):
+    theirs = golden(words=[*SPECIAL, "zebra", "cat"], cells=12, width=8)
+    folder = theirs.write(tmp_path / "words")
+    result = pretrain(
+        [str(corpus_file)], tmp_path / "run", settings(folder, epochs=1), start_from=folder,
+        surroundings=around,
+    )  # fmt: skip
+    vocabulary = result.model.vocabulary
+    assert vocabulary.words[:5] == (*SPECIAL, "zebra", "cat")
+    assert set(vocabulary.words[5:]) >= {"the", "dog"}
+    counts = dict(zip(vocabulary.words, vocabulary.counts, strict=True))
+    assert counts["zebra"] == 0
+    assert counts["cat"] > 10
+
+
+@pytest.mark.parametrize(
+    ("training", "softmax", "message"),
+    [
+        (TrainingConfig(frozen_share=1.5), UNTIED, "frozen_share: expected a share from 0 to 1"),
+        (TrainingConfig(frozen_share=0.1), SoftmaxConfig(), "a tied softmax is part of the model"),
+    ],
+)
+def test_settings_that_cannot_be_are_told(corpus_file, tmp_path, training, softmax, message):
+    model = BiLMConfig(word_dim=8, hidden=8, softmax=softmax)
+    with pytest.raises(ConfigError, match=message):
+        pretrain([str(corpus_file)], tmp_path, PretrainConfig(model=model, training=training))
