@@ -222,14 +222,14 @@ def test_no_texts_give_empty_arrays() -> None:
 
 
 def test_a_mix_of_ones_own() -> None:
-    config = MixConfig(kind="frozen", weights=(0.2, 0.3, 0.5), gamma=2.0)
+    config = MixConfig(mix="frozen", layer_weights=(0.2, 0.3, 0.5), gamma=2.0)
     layers = expected(WORD_MODEL.model, SENTENCES[0])
     wanted = 2 * np.einsum("l,lwd->wd", [0.2, 0.3, 0.5], layers)
     for mix in (config, LayerMix(config, 3, 12)):
         embedder = Embedder(MODELS["words"], mix=mix)
         (found,) = embedder.encode(SENTENCES[:1], output="tokens")
         np.testing.assert_allclose(found, wanted, **CLOSE)
-    joined = Embedder(MODELS["words"], mix=MixConfig(kind="concatenation"))
+    joined = Embedder(MODELS["words"], mix=MixConfig(mix="concatenation"))
     assert joined.encode(SENTENCES).shape == (3, 36)
     with pytest.raises(UserError, match="4 layers of 12 numbers, but the model has 3"):
         Embedder(MODELS["words"], mix=LayerMix(MixConfig(), 4, 12))

@@ -70,7 +70,7 @@ def test_a_learned_sum_and_its_gradients(logits: list[float], gamma: float, norm
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_a_learned_function_and_its_gradients(activation: str) -> None:
-    mix = mix_of(kind="function", hidden=5, function_dim=7, activation=activation)
+    mix = mix_of(mix="function", function_hidden=5, function_dim=7, function_activation=activation)
     layers, upstream = layers_of(), torch.randn(BATCH, WORDS, 7, dtype=torch.float64)
     mixed = mix(layers)
     assert mixed.shape[-1] == mix.output_dim == 7
@@ -93,14 +93,14 @@ def test_a_learned_function_and_its_gradients(activation: str) -> None:
 
 def test_the_baselines() -> None:
     layers = layers_of()
-    assert torch.equal(mix_of(kind="layer", layer=1)(layers), layers[1])
-    assert torch.equal(mix_of(kind="top")(layers), layers[2])
-    torch.testing.assert_close(mix_of(kind="average")(layers), layers.mean(0), rtol=0, atol=1e-7)
-    joined = mix_of(kind="concatenation")
+    assert torch.equal(mix_of(mix="layer", mix_layer=1)(layers), layers[1])
+    assert torch.equal(mix_of(mix="top")(layers), layers[2])
+    torch.testing.assert_close(mix_of(mix="average")(layers), layers.mean(0), rtol=0, atol=1e-7)
+    joined = mix_of(mix="concatenation")
     assert torch.equal(joined(layers), torch.cat(list(layers), dim=-1))
     assert joined.output_dim == LAYERS * DIM
     for kind in ("layer", "top", "average", "concatenation"):
-        assert not list(mix_of(kind=kind).parameters())
+        assert not list(mix_of(mix=kind).parameters())
 
 
 def train(mix: LayerMix, steps: int = 3) -> None:
@@ -114,7 +114,7 @@ def train(mix: LayerMix, steps: int = 3) -> None:
 
 
 def test_frozen_weights_stay_and_trainable_ones_learn() -> None:
-    frozen, trainable = mix_of(kind="frozen", seed=3, gamma=0.7), mix_of()
+    frozen, trainable = mix_of(mix="frozen", mix_seed=3, gamma=0.7), mix_of()
     before = {name: value.clone() for name, value in frozen.state_dict().items()}
     train(frozen)
     train(trainable)
@@ -126,10 +126,10 @@ def test_frozen_weights_stay_and_trainable_ones_learn() -> None:
 
 @given(st.integers(0, 1000))
 def test_frozen_weights_are_drawn_by_seed_and_normalised(seed: int) -> None:
-    weights = mix_of(kind="frozen", seed=seed).weights
+    weights = mix_of(mix="frozen", mix_seed=seed).weights
     assert weights is not None
-    assert weights == mix_of(kind="frozen", seed=seed).weights
-    assert weights != mix_of(kind="frozen", seed=seed + 1).weights
+    assert weights == mix_of(mix="frozen", mix_seed=seed).weights
+    assert weights != mix_of(mix="frozen", mix_seed=seed + 1).weights
     assert sum(weights) == pytest.approx(1, abs=1e-6)
     assert min(weights) >= 0
 
@@ -138,8 +138,8 @@ def test_frozen_weights_are_drawn_by_seed_and_normalised(seed: int) -> None:
 def test_weights_are_set_and_read_normalised(parts: list[float], gamma: float) -> None:
     weights = [part / sum(parts) for part in parts]
     for kind in ("trainable", "frozen"):
-        given_first = mix_of(kind=kind, weights=tuple(weights), gamma=gamma)
-        set_later = mix_of(kind=kind)
+        given_first = mix_of(mix=kind, layer_weights=tuple(weights), gamma=gamma)
+        set_later = mix_of(mix=kind)
         set_later.set_weights(weights, gamma)
         for mix in (given_first, set_later):
             assert mix.weights == pytest.approx(weights, abs=1e-6)
@@ -147,7 +147,7 @@ def test_weights_are_set_and_read_normalised(parts: list[float], gamma: float) -
 
 
 def test_the_pull_is_least_at_the_average() -> None:
-    mix = mix_of(pull=0.5, weights=(0.2, 0.3, 0.5))
+    mix = mix_of(mix_pull=0.5, layer_weights=(0.2, 0.3, 0.5))
     logs = np.log([0.2, 0.3, 0.5])
     expected = 0.5 * ((logs - logs.mean()) ** 2).sum()
     assert float(mix.penalty().detach()) == pytest.approx(expected)
@@ -157,7 +157,7 @@ def test_the_pull_is_least_at_the_average() -> None:
         mix.penalty().backward()
         optimizer.step()
     assert mix.weights == pytest.approx([1 / LAYERS] * LAYERS, abs=1e-6)
-    assert float(mix_of(kind="average").penalty()) == 0
+    assert float(mix_of(mix="average").penalty()) == 0
 
 
 def test_dropout_follows_from_its_generator() -> None:
@@ -174,7 +174,7 @@ def test_dropout_follows_from_its_generator() -> None:
 
 @pytest.mark.parametrize("kind", ["trainable", "frozen", "function", "average", "concatenation"])
 def test_saved_and_loaded_a_mix_is_the_same(kind: str) -> None:
-    mix = mix_of(kind=kind, seed=4)
+    mix = mix_of(mix=kind, mix_seed=4)
     train(mix)
     config = from_json(MixConfig, to_json(mix.config), "mix")
     again = LayerMix(config, LAYERS, DIM).double()
@@ -185,15 +185,15 @@ def test_saved_and_loaded_a_mix_is_the_same(kind: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"weights": (0.5, 0.5)}, "expected 3 weights, one a layer, got 2"),
-        ({"weights": (0.5, 0.6, 0.5)}, "expected a sum of 1, got 1.6"),
-        ({"weights": (0.0, 0.5, 0.5)}, "never gives exactly 0"),
-        ({"kind": "frozen", "weights": (-0.5, 0.5, 1.0)}, "numbers from 0 to 1"),
-        ({"kind": "average", "weights": (1.0, 0.0, 0.0)}, "has none to set"),
-        ({"kind": "layer", "layer": 3}, "there are layers 0 to 2"),
-        ({"kind": "function", "gamma": 2.0}, "only a sum of layers is scaled"),
-        ({"kind": "frozen", "pull": 0.1}, "no weights to pull"),
-        ({"mix_dropout": 1.0, "hidden": 0}, "2 problems"),
+        ({"layer_weights": (0.5, 0.5)}, "expected 3 weights, one a layer, got 2"),
+        ({"layer_weights": (0.5, 0.6, 0.5)}, "expected a sum of 1, got 1.6"),
+        ({"layer_weights": (0.0, 0.5, 0.5)}, "never gives exactly 0"),
+        ({"mix": "frozen", "layer_weights": (-0.5, 0.5, 1.0)}, "numbers from 0 to 1"),
+        ({"mix": "average", "layer_weights": (1.0, 0.0, 0.0)}, "has none to set"),
+        ({"mix": "layer", "mix_layer": 3}, "there are layers 0 to 2"),
+        ({"mix": "function", "gamma": 2.0}, "only a sum of layers is scaled"),
+        ({"mix": "frozen", "mix_pull": 0.1}, "no weights to pull"),
+        ({"mix_dropout": 1.0, "function_hidden": 0}, "2 problems"),
     ],
 )
 def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
@@ -203,7 +203,7 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 
 def test_weights_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UserError, match="no weights to set"):
-        mix_of(kind="top").set_weights([0.2, 0.3, 0.5])
+        mix_of(mix="top").set_weights([0.2, 0.3, 0.5])
     with pytest.raises(UserError, match="expected 3 weights"):
         mix_of().set_weights([0.5, 0.5])
     with pytest.raises(UserError, match="sum of 1"):

@@ -20,7 +20,7 @@ TEXTS = [["the", "cat", "sat"], [], ["雨", "unheard"]]
 
 @pytest.mark.parametrize("kind", ["average", "function"])
 def test_vectors_are_those_of_the_embedder_and_zero_at_padding(kind: Any) -> None:
-    config = MixConfig(kind=kind, hidden=4)
+    config = MixConfig(mix=kind, function_hidden=4)
     elmo = ElmoEmbedding(make_model(), config).double()
     vectors, mask = elmo(TEXTS)
     assert vectors.shape == (3, 3, elmo.output_dim)
@@ -79,7 +79,7 @@ def test_dropout_falls_in_training_only() -> None:
 def test_several_mixes_of_one_reading() -> None:
     elmo = ElmoEmbedding(make_model())
     read = elmo.layers(TEXTS)
-    top = LayerMix(MixConfig(kind="top"), 3, 12)
+    top = LayerMix(MixConfig(mix="top"), 3, 12)
     torch.testing.assert_close(top(read.layers), read.layers[2])
 
 

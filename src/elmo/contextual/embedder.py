@@ -46,7 +46,7 @@ class Embedder:
         """Use a model in memory; the mix is the average of the layers where none is given."""
         self.loaded = loaded
         self.model = loaded.model
-        self.mix = _built(mix or MixConfig(kind="average"), 1 + self.layers, self.width)
+        self.mix = _built(mix or MixConfig(mix="average"), 1 + self.layers, self.width)
         self.mix.to(self.model.device)
         self._start_state = start_state
 

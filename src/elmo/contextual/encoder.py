@@ -92,9 +92,9 @@ def _mix_for(config: EncodeConfig, model: BiLM, mix: LayerMix) -> LayerMix | Non
     if layer == "mix":
         return mix
     if isinstance(layer, str):
-        chosen = MixConfig(kind=layer)
+        chosen = MixConfig(mix=layer)
     elif 0 <= layer < layers:
-        chosen = MixConfig(kind="layer", layer=layer)
+        chosen = MixConfig(mix="layer", mix_layer=layer)
     else:
         raise UserError(
             f"layer {layer} was asked for, but this model has layers 0 to {layers - 1}, 0 being "

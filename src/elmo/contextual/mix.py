@@ -28,23 +28,23 @@ class LayerMix(nn.Module):
         self.config = config
         self.layers = layers
         self.dim = dim
-        random = torch.Generator().manual_seed(config.seed)
+        random = torch.Generator().manual_seed(config.mix_seed)
         self.logits: nn.Parameter | None = None
         self.function: nn.Sequential | None = None
-        if config.kind == "trainable":
-            start = config.weights or (1 / layers,) * layers
+        if config.mix == "trainable":
+            start = config.layer_weights or (1 / layers,) * layers
             self.logits = nn.Parameter(_logits(start))
             self.scale = nn.Parameter(torch.tensor(config.gamma))
         elif config.is_sum:
             self.register_buffer("fixed", _fixed_weights(config, layers, random))
             self.register_buffer("scale", torch.tensor(config.gamma))
-        elif config.kind == "function":
+        elif config.mix == "function":
             self.function = _network(config, layers * dim, config.function_dim or dim, random)
 
     @property
     def output_dim(self) -> int:
         """The size of a mixed vector."""
-        if self.config.kind == "concatenation":
+        if self.config.mix == "concatenation":
             return self.layers * self.dim
         return (self.config.function_dim or self.dim) if self.function is not None else self.dim
 
@@ -63,8 +63,8 @@ class LayerMix(nn.Module):
     def set_weights(self, weights: Sequence[float], gamma: float | None = None) -> None:
         """Set the normalised weights and, if given, the scale, of a trainable or frozen mix."""
         given = tuple(weights)
-        if self.config.kind not in ("trainable", "frozen"):
-            raise UserError(f"a mix of the kind {self.config.kind!r} has no weights to set")
+        if self.config.mix not in ("trainable", "frozen"):
+            raise UserError(f"a mix of the kind {self.config.mix!r} has no weights to set")
         problems = list(weight_problems(given, positive=self.logits is not None))
         if problems:
             raise ConfigError(problems)
@@ -84,7 +84,7 @@ class LayerMix(nn.Module):
         """
         if self.logits is None:
             return torch.zeros(())
-        return self.config.pull * self.logits.square().sum()
+        return self.config.mix_pull * self.logits.square().sum()
 
     def forward(self, layers: Tensor, random: torch.Generator | None = None) -> Tensor:
         """Mix; `random` draws the dropout, and without it nothing is dropped.
@@ -106,12 +106,12 @@ class LayerMix(nn.Module):
 
 
 def _check_layers(config: MixConfig, layers: int) -> None:
-    if config.kind == "layer" and config.layer >= layers:
+    if config.mix == "layer" and config.mix_layer >= layers:
         raise UserError(
-            f"layer {config.layer} was asked for, but there are layers 0 to {layers - 1}"
+            f"layer {config.mix_layer} was asked for, but there are layers 0 to {layers - 1}"
         )
-    if config.weights is not None:
-        _check_number(config.weights, layers)
+    if config.layer_weights is not None:
+        _check_number(config.layer_weights, layers)
 
 
 def _check_number(weights: Sequence[float], layers: int) -> None:
@@ -126,11 +126,15 @@ def _logits(weights: Sequence[float]) -> Tensor:
 
 
 def _fixed_weights(config: MixConfig, layers: int, random: torch.Generator) -> Tensor:
-    if config.kind == "average":
+    if config.mix == "average":
         return torch.full((layers,), 1 / layers)
-    if config.kind == "frozen":
-        return _drawn(layers, random) if config.weights is None else _normalised(config.weights)
-    chosen = config.layer if config.kind == "layer" else layers - 1
+    if config.mix == "frozen":
+        return (
+            _drawn(layers, random)
+            if config.layer_weights is None
+            else _normalised(config.layer_weights)
+        )
+    chosen = config.mix_layer if config.mix == "layer" else layers - 1
     return functional.one_hot(torch.tensor(chosen), layers).float()
 
 
@@ -148,11 +152,14 @@ def _drawn(layers: int, random: torch.Generator) -> Tensor:
 def _network(
     config: MixConfig, inputs: int, outputs: int, random: torch.Generator
 ) -> nn.Sequential:
-    first, last = nn.Linear(inputs, config.hidden), nn.Linear(config.hidden, outputs)
+    first, last = (
+        nn.Linear(inputs, config.function_hidden),
+        nn.Linear(config.function_hidden, outputs),
+    )
     for linear in (first, last):
         nn.init.xavier_uniform_(linear.weight, generator=random)
         nn.init.zeros_(linear.bias)
-    return nn.Sequential(first, ACTIVATIONS[config.activation](), last)
+    return nn.Sequential(first, ACTIVATIONS[config.function_activation](), last)
 
 
 def _dropout(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:

@@ -82,5 +82,5 @@ class ElmoEmbedding(nn.Module):
         """The source of dropout, seeded by the mix's settings."""
         device = self.bilm.device
         if self._random is None or self._random.device != device:
-            self._random = torch.Generator(device).manual_seed(self.mix.config.seed)
+            self._random = torch.Generator(device).manual_seed(self.mix.config.mix_seed)
         return self._random
