@@ -20,8 +20,9 @@ def test_svd_to_a_text_file(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "vectors.txt"
-    assert main(["static", str(corpus), "--out", str(out), "--dim", "5", "--window", "2"]) == 0
-    wanted = train_static(str(corpus), SvdConfig(dim=5, window=2))
+    flags = ["--dim", "5", "--window", "2", "--shift", "1"]
+    assert main(["static", str(corpus), "--out", str(out), *flags]) == 0
+    wanted = train_static(str(corpus), SvdConfig(dim=5, window=2, shift=1))
     written = StaticVectors.load(out)
     assert written.words == wanted.vectors.words
     assert np.array_equal(written.vectors, wanted.vectors.vectors)
@@ -59,6 +60,7 @@ def test_skip_gram_to_a_binary_file(
         (["--out", "v.txt", "--window", "0", "--dim", "0"], "2 problems in the settings"),
         (["--out", "v.txt", "--dim", "300"], "use --dim"),
         (["--out", "v.txt", "--min-count", "5000"], "no word is seen 5000 times"),
+        (["--out", "v.txt", "--dim", "5", "--shift", "900"], "lower --shift"),
     ],
 )
 def test_mistakes_are_told(

@@ -18,7 +18,7 @@ def test_the_stages_come_in_order(tmp_path: Path) -> None:
     told: list[Progress] = []
     train_static(
         str(tmp_path / "text.txt"),
-        SvdConfig(dim=2),
+        SvdConfig(dim=2, shift=1),
         held_out_share=0,
         cache=tmp_path,
         progress=told.append,

@@ -15,7 +15,7 @@ from elmo.static.train import static_vectors, train_static
 from elmo.text.held_out import is_held_out
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
-SVD = SvdConfig(dim=3)
+SVD = SvdConfig(dim=3, shift=1)
 SKIP_GRAM = SkipGramConfig(dim=3, epochs=2)
 
 

@@ -40,7 +40,7 @@ class SvdConfig(WordsConfig):
 
     distance_weighting: bool = False
     """Whether a context word at distance d counts 1/d instead of 1."""
-    shift: float = 1.0
+    shift: float = 5.0
     """Log of it is taken off the mutual information, as by so many negative samples; 1: nothing."""
     context_smoothing: float = 0.75
     """Power that context counts are raised to, so that rare contexts weigh less; 1: none."""
