@@ -11,6 +11,7 @@ from torch import Tensor
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.lstm import LSTMLayer
 from elmo.bilm.stack import LSTMStack, variational_dropout
+from elmo.text.batches import Rows
 
 BATCH, STEPS, WIDTH = 3, 6, 4
 LENGTHS = torch.tensor([6, 4, 1])
@@ -95,3 +96,15 @@ def test_dropout_falls_on_the_input_before_the_skip_adds_it() -> None:
         above, _, _ = lstm(second, dropped, *zeros)
         np.testing.assert_allclose(array(found.layers[0][:, column]), below, atol=1e-12)
         np.testing.assert_allclose(array(found.layers[1][:, column]), above + dropped, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_part_of_a_batch_drops_what_it_drops_in_the_whole(step):
+    values = torch.ones(2, 5, 6)
+    whole = variational_dropout(values, 0.5, torch.Generator().manual_seed(3))
+    for first in range(step):
+        rows = Rows(first, step, 5)
+        random = torch.Generator().manual_seed(3)
+        part = variational_dropout(values[:, rows.places], 0.5, random, rows)
+        assert torch.equal(part, whole[:, rows.places])
+        assert len(rows) == part.shape[1]

@@ -54,8 +54,12 @@ class BatchLoss:
     @property
     def mean(self) -> Tensor:
         """What training minimises: the mean of the two directions' losses a word."""
-        forward = self.forward / max(1, self.forward_targets)
-        backward = self.backward / max(1, self.backward_targets)
+        return self.share(self.forward_targets, self.backward_targets)
+
+    def share(self, forward_targets: int, backward_targets: int) -> Tensor:
+        """What these words add to the mean of a larger batch with so many of them."""
+        forward = self.forward / max(1, forward_targets)
+        backward = self.backward / max(1, backward_targets)
         return (forward + backward) / 2
 
 
@@ -100,6 +104,14 @@ class BiLM(nn.Module):
     def directions(self) -> tuple[LSTMStack, LSTMStack]:
         """The forward and the backward stack."""
         return self.forward_stack, self.backward_stack
+
+    @property
+    def word_parameters(self) -> list[nn.Parameter]:
+        """The parameters that have a row a word, of which a step may touch only a few."""
+        found = [self.token_layer.word_vectors]
+        if isinstance(self.output, FullSoftmax):
+            found += [self.output.weight, self.output.bias]
+        return list(dict.fromkeys(one for one in found if one is not None))
 
     def tie(self) -> None:
         """Make the softmax use the word vectors, where the configuration says so."""
@@ -174,7 +186,8 @@ class BiLM(nn.Module):
         states: StackState | None,
         random: torch.Generator | None = None,
     ) -> StackOutput:
-        return stack(look_up(vectors, reading.inputs), states, reading.lengths, random)
+        tokens = look_up(vectors, reading.inputs)
+        return stack(tokens, states, reading.lengths, random, reading.rows)
 
     def _work(
         self,
@@ -186,7 +199,7 @@ class BiLM(nn.Module):
     ) -> Work[StackState]:
         def loss(vectors: Tensor) -> tuple[Tensor, StackState]:
             read = self._read(stack, vectors, reading, states, random)
-            top = variational_dropout(read.layers[-1], self.config.dropout, random)
+            top = variational_dropout(read.layers[-1], self.config.dropout, random, reading.rows)
             total = self.output.loss(top.flatten(0, 1)[reading.asked], reading.targets, random)
             return total, tuple(state.detach() for state in read.states)
 

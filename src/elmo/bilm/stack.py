@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.lstm import LSTMLayer, LSTMState
+from elmo.text.batches import Rows
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class LSTMStack(nn.Module):
         states: Sequence[LSTMState | None] | None,
         lengths: Tensor,
         random: torch.Generator | None = None,
+        rows: Rows | None = None,
     ) -> StackOutput:
         """Read (time, batch, width); `random` draws the dropout, and without it none is dropped."""
         outputs: list[Tensor] = []
@@ -53,7 +55,7 @@ class LSTMStack(nn.Module):
         output = tokens
         for number, (module, state) in enumerate(zip(self.layers, states, strict=True)):
             layer = cast("LSTMLayer", module)
-            layer_input = variational_dropout(output, self.dropout, random)
+            layer_input = variational_dropout(output, self.dropout, random, rows)
             output, end = layer(layer_input, state, lengths)
             if self.skip and number > 0:
                 output = output + layer_input
@@ -62,10 +64,18 @@ class LSTMStack(nn.Module):
         return StackOutput(tuple(outputs), tuple(ends))
 
 
-def variational_dropout(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Drop the same features at every step of a text, (time, batch, features)."""
+def variational_dropout(
+    values: Tensor, share: float, random: torch.Generator | None, rows: Rows | None = None
+) -> Tensor:
+    """Drop the same features at every step of a text, (time, batch, features).
+
+    Part of a batch drops what it would drop in the whole: a mask is drawn for all of its rows.
+    """
     if random is None or share == 0:
         return values
-    shape = (1, *values.shape[1:])
+    _, batch, features = values.shape
+    shape = (1, batch if rows is None else rows.total, features)
     kept = torch.rand(shape, generator=random, device=values.device) >= share
+    if rows is not None:
+        kept = kept[:, rows.places]
     return values * (kept.to(values.dtype) / (1 - share))

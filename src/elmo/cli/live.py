@@ -14,8 +14,8 @@ SECONDS_BETWEEN_LINES = 10.0
 class LiveDisplay:
     """What shows a job while it runs; standard output stays a script's."""
 
-    def __init__(self, description: str) -> None:
-        self._console = Console(stderr=True)
+    def __init__(self, description: str, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet)
         columns = (TextColumn("{task.description}"), BarColumn())
         self._bar = Progress(*columns, console=self._console, disable=not self.is_terminal)
         self._task = self._bar.add_task(description, total=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ class Arguments:
     elmo pretrain ag_news --out runs/news
     elmo pretrain 'corpus/*.txt.gz' --out runs/mine --preset characters
     elmo pretrain --resume runs/mine
+    torchrun --nproc-per-node 4 -m elmo pretrain 'corpus/*.txt.gz' --out runs/mine
     """
 
     sources: Positional[tuple[str, ...]] = ()
@@ -67,15 +69,20 @@ def parse(given: Sequence[str]) -> Arguments:
 
 
 def run(given: Arguments) -> int:
-    """Train, show progress, say how it ended."""
+    """Train, show progress, say how it ended; of several processes, only the first one speaks."""
     from elmo.cli.training import TrainingDisplay, set_device
+    from elmo.distributed import joined, own_device
     from elmo.pretrain.run import Surroundings, pretrain, resume
 
-    set_device(given.device, given.threads)
-    with TrainingDisplay() as display:
+    device = own_device(given.device)
+    set_device(device, given.threads)
+    with joined(device) as world, TrainingDisplay(quiet=not world.is_first) as display:
+        if not world.is_first:
+            logging.getLogger().setLevel(logging.WARNING)
         around = Surroundings(
             cache=given.cache,
-            device=given.device,
+            device=device,
+            world=world,
             tensorboard=given.tensorboard,
             listener=display.report,
             on_documents=display.documents,
@@ -94,7 +101,9 @@ def run(given: Arguments) -> int:
                 command=shlex.join(["elmo", *sys.argv[1:]]),
                 surroundings=around,
             )
-    return _tell(result, given.json)
+    if world.is_first:
+        _tell(result, given.json)
+    return 0 if result.finished else 130
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,7 @@ def _out(given: Arguments) -> Path:
     return given.out
 
 
-def _tell(result: Result, as_json: bool) -> int:
+def _tell(result: Result, as_json: bool) -> None:
     position = result.position
     if as_json:
         summary = {
@@ -174,4 +183,3 @@ def _tell(result: Result, as_json: bool) -> int:
     else:
         print(f"stopped after {position.step:,} steps; go on with:")
         print(f"  elmo pretrain --resume {result.folder}")
-    return 0 if result.finished else 130

@@ -8,6 +8,7 @@ import os
 import torch
 
 from elmo.cli.live import SECONDS_BETWEEN_LINES, LiveDisplay, clock
+from elmo.distributed import processes_here
 from elmo.errors import UserError
 from elmo.pretrain.reports import EvaluationReport, Report, StepReport
 
@@ -15,8 +16,8 @@ from elmo.pretrain.reports import EvaluationReport, Report, StepReport
 class TrainingDisplay(LiveDisplay):
     """Shows steps and evaluations."""
 
-    def __init__(self) -> None:
-        super().__init__("preparing the text")
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__("preparing the text", quiet=quiet)
         self._reports = 0
 
     def documents(self, number: int) -> None:
@@ -44,7 +45,10 @@ class TrainingDisplay(LiveDisplay):
 
 
 def set_device(device: str, threads: int | None) -> None:
-    """Make sure that the device exists, and take as many threads as asked for, or all cores."""
+    """Make sure that the device exists, and take as many threads as asked for, or all cores.
+
+    Processes that torchrun has started on one machine divide its cores among them.
+    """
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -52,7 +56,8 @@ def set_device(device: str, threads: int | None) -> None:
         raise UserError(f"device {device!r} cannot be used here: {reason}") from None
     if threads is not None and threads < 1:
         raise UserError(f"--threads: must be positive, got {threads}")
-    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads or max(1, cores // processes_here()))
 
 
 def _step_line(report: StepReport) -> str:

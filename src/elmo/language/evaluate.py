@@ -13,6 +13,7 @@ from torch import Tensor
 
 from elmo.bilm.cross_entropy import slices
 from elmo.bilm.model import BiLM, BiLMState
+from elmo.distributed import World
 from elmo.text.batches import Batch, Reading
 from elmo.text.vocabulary import END, UNKNOWN
 
@@ -78,6 +79,13 @@ class _Tally:
         self.predicted += _counts(best[:, 0], size)
         self.right += _counts(targets[hit[:, 0]], size)
 
+    def add_up(self, world: World) -> None:
+        """Add what the other processes have counted."""
+        self.loss, targets, top5 = world.sums(self.loss, self.targets, self.top5)
+        self.targets, self.top5 = int(targets), int(top5)
+        for counts in (self.true, self.predicted, self.right):
+            world.sum(torch.from_numpy(counts))
+
     def metrics(self) -> DirectionMetrics:
         """Turn sums into rates."""
         targets = max(1, self.targets)
@@ -95,8 +103,8 @@ class _Tally:
 
 
 @torch.no_grad()
-def evaluate(model: BiLM, batches: Iterable[Batch]) -> Evaluation:
-    """Let both directions predict every word of the batches."""
+def evaluate(model: BiLM, batches: Iterable[Batch], world: World | None = None) -> Evaluation:
+    """Let both directions predict every word of the batches, of which each process has its own."""
     tallies = (_Tally(len(model.vocabulary)), _Tally(len(model.vocabulary)))
     unknown = words = 0
     for batch, readings in read_through(model, batches):
@@ -105,6 +113,10 @@ def evaluate(model: BiLM, batches: Iterable[Batch]) -> Evaluation:
                 tally.add(model.output.log_probabilities(states[part]), reading.targets[part])
         unknown += int((batch.forward.targets == UNKNOWN).sum())
         words += int((batch.forward.targets != END).sum())
+    if world is not None:
+        for tally in tallies:
+            tally.add_up(world)
+        unknown, words = world.sums(unknown, words)
     forward, backward = (tally.metrics() for tally in tallies)
     return Evaluation(
         forward=forward,

@@ -52,6 +52,8 @@ class TrainingConfig:
     """Share of the training in which the rate rises."""
     weight_decay: float = 0.0
     """Pull of the matrices towards zero (adamw, sgd)."""
+    accumulate: int = 1
+    """Read each batch in so many parts, one after the other: less memory, the same result."""
     clip: float = 1.0
     """Longest gradient allowed; 0 for no bound."""
     frozen_share: float = 0.0
@@ -79,7 +81,7 @@ class TrainingConfig:
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
-        for name in ("epochs", "evaluations_per_epoch", "evaluation_tokens"):
+        for name in ("epochs", "accumulate", "evaluations_per_epoch", "evaluation_tokens"):
             if getattr(self, name) < 1:
                 yield f"{name}: must be positive, got {getattr(self, name)}"
         for name in ("weight_decay", "clip", "seed", "checkpoint_minutes"):

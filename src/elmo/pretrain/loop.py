@@ -7,19 +7,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
 
-from elmo.bilm.model import BiLM, Randomness
+from elmo.bilm.model import BatchLoss, BiLM, Randomness
+from elmo.distributed import World
 from elmo.language.evaluate import Evaluation, evaluate
+from elmo.pretrain.carried import CarriedState
 from elmo.pretrain.checkpoints import Checkpoint, restore, save_checkpoint
-from elmo.pretrain.config import PretrainConfig
+from elmo.pretrain.config import PretrainConfig, TrainingConfig
 from elmo.pretrain.freezing import FrozenStart
+from elmo.pretrain.gradients import sum_gradients
 from elmo.pretrain.meter import Meter
 from elmo.pretrain.optimizer import build_optimizer, learning_rate, set_rate
 from elmo.pretrain.position import Position
 from elmo.pretrain.reports import EvaluationReport, Listener
 from elmo.text.batches import Batch, WordTable
-from elmo.text.batching import count_batches, read
+from elmo.text.batching import count_batches
 from elmo.text.corpus import Corpus
+from elmo.text.steps import Share, Step, read_steps
 
 HELD_OUT_ORDER = (0,)
 """Seed of the order of the held-out texts: the first ones should not be special ones."""
@@ -35,47 +40,53 @@ def train(
     keep: Callable[[Position, Evaluation | None], None],
     report: Listener,
     stop: Callable[[], bool],
+    world: World,
 ) -> Position:
     """Train until the end, until patience runs out, or until `stop` says so.
 
     `checkpoint` is where to go on from; `keep` is called with every model that is the best so far.
+    All processes of the world run this at once: each reads its rows of every batch, and what they
+    decide, they decide together.
     """
     settings = config.training
     optimizer = build_optimizer(model, settings)
-    position, state = Position(), None
+    share = Share.of_process(world.rank, world.size, settings.accumulate)
+    position, carried = Position(), CarriedState(share, model.device)
     if checkpoint is not None:
         restore(model, optimizer, checkpoint)
-        position, state = checkpoint.position, checkpoint.state
+        position = checkpoint.position
+        carried = CarriedState(share, model.device, checkpoint.state)
     table = WordTable.of(corpus.words, model.vocabulary, spelled=config.model.spelled)
     total = corpus.train.targets * settings.epochs
     freezing = FrozenStart(model, settings.frozen_share * total)
-    meter = Meter(total)
+    meter = Meter(total, world)
     saved_at = time.monotonic()
 
     while not position.finished:
         seed = (settings.seed, position.epoch)
         due = _evaluation_points(corpus, config, seed)
-        for batch in read(corpus.train, table, config.batching, seed, skip=position.batch):
+        for step in read_steps(corpus.train, table, config.batching, seed, position.batch, share):
             rate = learning_rate(settings, position.targets / total)
             set_rate(optimizer, rate)
             freezing.set_at(position)
-            random = Randomness.of(settings.seed, position.step, model.device)
-            loss = model(batch.to(model.device), None if batch.starts else state, random)
             optimizer.zero_grad(set_to_none=True)
-            loss.mean.backward()
+            for loss in _backward(model, step, carried, settings, position):
+                meter.add(loss)
+            sum_gradients(world, list(model.parameters()), model.word_parameters)
             if settings.clip:
                 clip_grad_norm_(model.parameters(), settings.clip)
             optimizer.step()
-            state = loss.state
-            position = position.after_batch(batch.targets)
+            position = position.after_batch(step.forward_targets)
             # The last model with the biLM frozen is what the trained one is compared with.
             is_due = position.batch in due or (bool(due) and freezing.ended_at(position))
-            meter.add(loss)
 
-            if meter.is_due() or is_due:
+            is_late = time.monotonic() - saved_at > 60 * settings.checkpoint_minutes
+            reports, stops, saves = world.any(meter.is_due(), stop(), is_late)
+            if reports or is_due:
                 report(meter.take(position, rate))
             if is_due:
-                evaluation = evaluate(model, held_out_batches(corpus, table, config))
+                held_out = held_out_batches(corpus, table, config, world)
+                evaluation = evaluate(model, held_out, world)
                 thaws = freezing.ended_at(position)
                 position = position.after_evaluation(evaluation.perplexity, ends_freeze=thaws)
                 is_best = position.best_step == position.step
@@ -92,18 +103,48 @@ def train(
                 meter.restart()
             if position.has_lost_patience(settings.patience):
                 break
-            if stop() or time.monotonic() - saved_at > 60 * settings.checkpoint_minutes:
+            if stops or saves:
                 meter.check(position)
-                save_checkpoint(checkpoints, model, optimizer, state, position)
+                _save(checkpoints, model, optimizer, carried, position, world)
                 saved_at = time.monotonic()
-                if stop():
+                if stops:
                     return position
         position = position.after_epoch(settings)
     freezing.lift()
     if position.best_perplexity is None:
         keep(position, None)
-    save_checkpoint(checkpoints, model, optimizer, state, position)
+    _save(checkpoints, model, optimizer, carried, position, world)
     return position
+
+
+def _backward(
+    model: BiLM, step: Step, carried: CarriedState, settings: TrainingConfig, position: Position
+) -> Iterator[BatchLoss]:
+    """Add the gradients of the parts of a batch that are read here, as they are in the whole."""
+    carried.rows = step.rows
+    for number, batch in enumerate(step.parts):
+        if batch is not None:
+            # Each part draws what the whole batch would, and takes what belongs to its rows.
+            random = Randomness.of(settings.seed, position.step, model.device)
+            state = None if batch.starts else carried.parts[number]
+            loss = model(batch.to(model.device), state, random)
+            loss.share(step.forward_targets, step.backward_targets).backward()
+            carried.parts[number] = loss.state
+            yield loss
+
+
+def _save(
+    checkpoints: Path,
+    model: BiLM,
+    optimizer: Optimizer,
+    carried: CarriedState,
+    position: Position,
+    world: World,
+) -> None:
+    """Write a checkpoint that any number of processes can go on from."""
+    state = carried.whole(model, world)
+    if world.is_first:
+        save_checkpoint(checkpoints, model, optimizer, state, position)
 
 
 def _evaluation_points(
@@ -117,11 +158,14 @@ def _evaluation_points(
     return frozenset(max(1, batches * number // times) for number in range(1, times + 1))
 
 
-def held_out_batches(corpus: Corpus, table: WordTable, config: PretrainConfig) -> Iterator[Batch]:
-    """The held-out text, or as much of it as an evaluation may take."""
+def held_out_batches(
+    corpus: Corpus, table: WordTable, config: PretrainConfig, world: World
+) -> Iterator[Batch]:
+    """This process's rows of the held-out text, or of as much as an evaluation may take."""
     read_so_far = 0
-    for batch in read(corpus.held_out, table, config.batching, HELD_OUT_ORDER):
+    share = Share.of_process(world.rank, world.size, 1)
+    for step in read_steps(corpus.held_out, table, config.batching, HELD_OUT_ORDER, share=share):
         if read_so_far > config.training.evaluation_tokens:
             return
-        read_so_far += batch.targets
-        yield batch
+        read_so_far += step.forward_targets
+        yield from filter(None, step.parts)

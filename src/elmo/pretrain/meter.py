@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from typing import NamedTuple
 
 from torch import Tensor
 
 from elmo.bilm.model import BatchLoss
+from elmo.distributed import World
 from elmo.errors import UserError
 from elmo.pretrain.position import Position
 from elmo.pretrain.reports import StepReport
@@ -17,11 +19,21 @@ MEMORY = 0.9
 """Weight of the past in the speed from which the time left is estimated."""
 
 
+class _Sums(NamedTuple):
+    """Losses and words of all processes."""
+
+    forward: float
+    backward: float
+    forward_targets: float
+    backward_targets: float
+
+
 class Meter:
     """Sums losses on their device; they are looked at only when a report is due."""
 
-    def __init__(self, total_targets: int) -> None:
+    def __init__(self, total_targets: int, world: World | None = None) -> None:
         self._total = total_targets
+        self._world = world or World()
         self._speed: float | None = None
         self.restart()
 
@@ -46,7 +58,20 @@ class Meter:
 
     def check(self, position: Position) -> None:
         """Refuse to go on with a loss that is no number: its weights are worth nothing."""
-        if not math.isfinite(float(self._forward) + float(self._backward)):
+        self._refuse_no_number(self._sums(), position)
+
+    def _sums(self) -> _Sums:
+        return _Sums(
+            *self._world.sums(
+                float(self._forward),
+                float(self._backward),
+                self._forward_targets,
+                self._backward_targets,
+            )
+        )
+
+    def _refuse_no_number(self, sums: _Sums, position: Position) -> None:
+        if not math.isfinite(sums.forward + sums.backward):
             raise UserError(
                 f"the loss is no longer a number at step {position.step} (epoch "
                 f"{position.epoch + 1}); the last checkpoint is intact. Start anew with a smaller "
@@ -55,17 +80,18 @@ class Meter:
 
     def take(self, position: Position, rate: float) -> StepReport:
         """Report what was counted, and start anew."""
-        self.check(position)
+        sums = self._sums()
+        self._refuse_no_number(sums, position)
         elapsed = max(1e-9, time.monotonic() - self._since)
-        speed = self._forward_targets / elapsed
+        speed = sums.forward_targets / elapsed
         self._speed = speed if self._speed is None else MEMORY * self._speed + (1 - MEMORY) * speed
         report = StepReport(
             step=position.step,
             epoch=position.epoch,
             done=position.targets / self._total,
             targets=position.targets,
-            loss_forward=float(self._forward) / max(1, self._forward_targets),
-            loss_backward=float(self._backward) / max(1, self._backward_targets),
+            loss_forward=sums.forward / max(1, sums.forward_targets),
+            loss_backward=sums.backward / max(1, sums.backward_targets),
             learning_rate=rate,
             tokens_per_second=speed,
             seconds_left=(self._total - position.targets) / max(1e-9, self._speed),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +51,16 @@ class EvaluationReport:
 
 Report = StepReport | EvaluationReport
 Listener = Callable[[Report], None]
+
+
+def all_of(listeners: Sequence[Listener]) -> Listener:
+    """One listener that tells several."""
+
+    def tell(report: Report) -> None:
+        for listener in listeners:
+            listener(report)
+
+    return tell
 
 
 class JsonLog:

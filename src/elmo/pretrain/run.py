@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -16,12 +16,13 @@ from elmo.checkpoint import (
     CONFIG,
     VOCABULARY,
     WEIGHTS,
-    save_config,
+    model_tensors,
     save_weights,
 )
-from elmo.config import Json, check, to_json
+from elmo.config import check
+from elmo.distributed import World, is_launched
 from elmo.errors import UserError
-from elmo.files import explained, remove_leftovers, sha256, write_text
+from elmo.files import remove_leftovers, sha256, write_text
 from elmo.interop.models import open_model
 from elmo.language.evaluate import Evaluation
 from elmo.pretrain.card import model_card
@@ -31,15 +32,17 @@ from elmo.pretrain.interruption import locked, stopped_by_signals
 from elmo.pretrain.loop import train
 from elmo.pretrain.optimizer import compute_precision
 from elmo.pretrain.position import Position
-from elmo.pretrain.reports import JsonLog, Listener, Report, TensorBoardLog
+from elmo.pretrain.reports import JsonLog, Listener, TensorBoardLog, all_of
 from elmo.pretrain.run_config import (
-    STAGES,
     RunConfig,
+    is_same_run,
     prepared_corpus,
     read_run,
     same_corpus,
     settings_of,
+    shared_corpus,
 )
+from elmo.pretrain.run_folder import make_run_folder, refuse_taken, write_settings
 from elmo.pretrain.start import adopt, fresh_model, set_word_vectors, starting_vocabulary
 from elmo.text.corpus import Corpus
 from elmo.text.tokenizers import Tokenizer
@@ -54,6 +57,8 @@ class Surroundings:
 
     cache: Path | None = None
     device: str = "cpu"
+    world: World = field(default_factory=World)
+    """The processes that train together; all of them make the same call."""
     tensorboard: bool = False
     tokenizer: Tokenizer | None = None
     """The function of a custom tokenizer."""
@@ -96,7 +101,6 @@ def pretrain(
     surroundings = surroundings or Surroundings()
     check(config)
     folder = Path(out)
-    _refuse_taken(folder)
     run = RunConfig(
         sources=(sources,) if isinstance(sources, str) else tuple(sources),
         held_out=tuple(held_out),
@@ -104,27 +108,30 @@ def pretrain(
         word_vectors=None if word_vectors is None else str(word_vectors),
         command=command,
     )
+    world = surroundings.world
+    if is_launched():
+        # A restarted process is given the command that started the run.
+        (again,) = world.any(bool(world.first(lambda: is_same_run(folder, run, config))))
+        if again:
+            return resume(folder, surroundings)
+    world.first(lambda: refuse_taken(folder))
     # The folder comes into being only when the text is known to be good.
-    corpus = prepared_corpus(
-        run,
-        config,
-        cache=surroundings.cache,
-        tokenizer=surroundings.tokenizer,
-        progress=surroundings.on_documents,
+    corpus = shared_corpus(
+        world,
+        lambda: prepared_corpus(
+            run,
+            config,
+            cache=surroundings.cache,
+            tokenizer=surroundings.tokenizer,
+            progress=surroundings.on_documents,
+        ),
     )
     vocabulary = _vocabulary(corpus, config, run)
-    _make(folder)
-    with locked(folder):
-        _refuse_taken(folder)
-        vocabulary.save(folder / VOCABULARY)
-        run = replace(
-            run,
-            corpus=corpus.fingerprint,
-            digest=corpus.digest,
-            vocabulary=sha256(folder / VOCABULARY),
-        )
-        stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
-        save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
+    with ExitStack() as held:
+        world.first(lambda: make_run_folder(folder))
+        world.first(lambda: held.enter_context(locked(folder)))
+        world.first(lambda: refuse_taken(folder))
+        world.first(lambda: write_settings(folder, run, config, corpus, vocabulary))
         return _continue(folder, run, config, corpus, vocabulary, surroundings)
 
 
@@ -132,12 +139,17 @@ def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Resu
     """Go on with a run exactly as if it had never stopped."""
     folder = Path(folder)
     surroundings = surroundings or Surroundings()
+    world = surroundings.world
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder}: no run to resume here, {CONFIG} is missing")
-    with locked(folder):
+    with ExitStack() as held:
+        world.first(lambda: held.enter_context(locked(folder)))
         run, config = read_run(folder)
-        corpus = same_corpus(
-            run, config, cache=surroundings.cache, tokenizer=surroundings.tokenizer
+        corpus = shared_corpus(
+            world,
+            lambda: same_corpus(
+                run, config, cache=surroundings.cache, tokenizer=surroundings.tokenizer
+            ),
         )
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         if sha256(folder / VOCABULARY) != run.vocabulary:
@@ -148,29 +160,6 @@ def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Resu
         return _continue(folder, run, config, corpus, vocabulary, surroundings)
 
 
-def _refuse_taken(folder: Path) -> None:
-    """Say at once, before any work is done, that a model cannot go to this folder."""
-    if (folder / CONFIG).exists():
-        raise UserError(
-            f"{folder}: holds a run already; go on with it (--resume {folder}) or choose another "
-            "place (--out)"
-        )
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise UserError(f"{folder}: {there} is a file; choose another place (--out)")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UserError(
-            f"{folder}: no permission to write to {there}; choose another place (--out)"
-        )
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explained(error, folder) from error
-
-
 def _continue(
     folder: Path,
     run: RunConfig,
@@ -179,12 +168,18 @@ def _continue(
     vocabulary: Vocabulary,
     surroundings: Surroundings,
 ) -> Result:
-    remove_leftovers(folder)
+    world = surroundings.world
+    world.first(lambda: remove_leftovers(folder))
     checkpoint = newest_checkpoint(folder / "checkpoints")
     step = checkpoint.position.step if checkpoint else 0
     model = fresh_model(config.model, vocabulary, config.training.seed)
     if checkpoint is None:
         _initialise(model, run)
+    if world.size > 1 and not world.all_same(f"{step} {corpus.digest} {_checksum(model)}"):
+        raise UserError(
+            f"{folder}: not all processes see the same run; the folder (--out), the cache "
+            "(--cache) and the text must be on a file system that all machines share"
+        )
     model = model.to(surroundings.device)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
     log.info(
@@ -199,6 +194,8 @@ def _continue(
     )  # fmt: skip
 
     def keep(position: Position, evaluation: Evaluation | None) -> None:
+        if not world.is_first:
+            return
         save_weights(folder / WEIGHTS, model, config.training.saved_precision)
         card = model_card(model, corpus, config, run.sources, run.command, position, evaluation)
         write_text(folder / CARD, card)
@@ -213,8 +210,13 @@ def _continue(
             keep=keep,
             report=_listeners(folder, step, surroundings),
             stop=stop,
+            world=world,
         )
     return Result(folder, position, corpus, model)
+
+
+def _checksum(model: BiLM) -> float:
+    return sum(float(one.sum(dtype=torch.float64)) for one in model_tensors(model).values())
 
 
 def _initialise(model: BiLM, run: RunConfig) -> None:
@@ -246,14 +248,11 @@ def _vocabulary(corpus: Corpus, config: PretrainConfig, run: RunConfig) -> Vocab
 
 
 def _listeners(folder: Path, step: int, surroundings: Surroundings) -> Listener:
+    if not surroundings.world.is_first:
+        return all_of([])
     listeners: list[Listener] = [JsonLog(folder / "log.jsonl", step)]
     if surroundings.tensorboard:
         listeners.append(TensorBoardLog(folder / "tensorboard"))
     if surroundings.listener is not None:
         listeners.append(surroundings.listener)
-
-    def report(what: Report) -> None:
-        for listener in listeners:
-            listener(what)
-
-    return report
+    return all_of(listeners)

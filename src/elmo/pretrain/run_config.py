@@ -9,6 +9,7 @@ from pathlib import Path
 from elmo.bilm.config import SoftmaxConfig
 from elmo.checkpoint import CONFIG, read_config
 from elmo.config import from_json
+from elmo.distributed import World
 from elmo.errors import UserError
 from elmo.interop.models import describe, is_official
 from elmo.pretrain.config import PretrainConfig, TrainingConfig
@@ -47,6 +48,15 @@ def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
     stages = {name: content.get(name) for name in (*STAGES, "model", "tokenizer")}
     config = from_json(PretrainConfig, stages, where)
     return from_json(RunConfig, content.get("run"), f"{where}: run"), config
+
+
+def is_same_run(folder: Path, run: RunConfig, config: PretrainConfig) -> bool:
+    """Whether a folder holds the run that these settings would start, as a restart finds it."""
+    if not (folder / CONFIG).exists():
+        return False
+    found, settings = read_run(folder)
+    names = ("sources", "held_out", "start_from", "word_vectors")
+    return settings == config and all(getattr(found, one) == getattr(run, one) for one in names)
 
 
 def settings_of(folder: Path | str) -> PretrainConfig:
@@ -103,3 +113,10 @@ def same_corpus(
             "bring back the files as they were"
         )
     return corpus
+
+
+def shared_corpus(world: World, find: Callable[[], Corpus]) -> Corpus:
+    """What one process prepares while the others wait."""
+    corpus = world.first(find)
+    folder = Path(world.tell("" if corpus is None else str(corpus.folder)))
+    return corpus or load_corpus(folder)

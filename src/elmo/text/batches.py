@@ -30,6 +30,24 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Which rows of a larger batch these are: every `step`-th from `first` on."""
+
+    first: int
+    step: int
+    total: int
+    """How many rows the larger batch has."""
+
+    @property
+    def places(self) -> slice:
+        """The rows themselves."""
+        return slice(self.first, self.total, self.step)
+
+    def __len__(self) -> int:
+        return len(range(self.total)[self.places])
+
+
+@dataclass(frozen=True)
 class Reading:
     """What one direction reads, in its own reading order, and what it must predict on the way.
 
@@ -40,11 +58,18 @@ class Reading:
     lengths: Tensor  # (batch,), steps before the padding
     asked: Tensor  # (targets,), the steps, counted through (time, batch), that have a target
     targets: Tensor  # (targets,), the vocabulary ids to be predicted there
+    rows: Rows | None = None
+    """Where its rows stand, if they are a part of a larger batch."""
 
     def to(self, device: torch.device) -> Reading:
         """The same reading on another device."""
-        parts = (self.inputs, self.lengths, self.asked, self.targets)
-        return Reading(*(part.to(device) for part in parts))
+        return Reading(
+            self.inputs.to(device),
+            self.lengths.to(device),
+            self.asked.to(device),
+            self.targets.to(device),
+            self.rows,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,11 +120,17 @@ class WordTable:
 
 
 def make_batch(
-    forward: Sequence[Ids], backward: Sequence[Ids], table: WordTable, *, starts: bool
+    forward: Sequence[Ids],
+    backward: Sequence[Ids],
+    table: WordTable,
+    *,
+    starts: bool,
+    rows: Rows | None = None,
 ) -> Batch:
     """Put the two readings of some texts side by side.
 
-    Each item holds what a direction reads and, last, the one word it must still predict.
+    Each item holds what a direction reads and, last, the one word it must still predict. `rows`
+    tells where they stand, if they are a part of a larger batch.
     """
     forward_ids, forward_lengths = _padded(forward)
     backward_ids, backward_lengths = _padded(backward)
@@ -108,10 +139,11 @@ def make_batch(
     )
     split = forward_ids.size
     words = table.select(places)
+    ahead, behind = inverse[:split], inverse[split:]
     return Batch(
         words,
-        _reading(inverse[:split].reshape(forward_ids.shape), forward_lengths, words.ids, BEGIN),
-        _reading(inverse[split:].reshape(backward_ids.shape), backward_lengths, words.ids, END),
+        _reading(ahead.reshape(forward_ids.shape), forward_lengths, words.ids, BEGIN, rows),
+        _reading(behind.reshape(backward_ids.shape), backward_lengths, words.ids, END, rows),
         starts,
     )
 
@@ -160,7 +192,7 @@ def _padded(rows: Sequence[Ids]) -> tuple[Ids, Ids]:
     return stacked, lengths
 
 
-def _reading(places: Ids, lengths: Ids, ids: Tensor, never: int) -> Reading:
+def _reading(places: Ids, lengths: Ids, ids: Tensor, never: int, rows: Rows | None) -> Reading:
     """Inputs are all but the last word; targets the same, one step later.
 
     The boundary a direction starts from (`never`) is not predicted: in running text it would
@@ -171,4 +203,4 @@ def _reading(places: Ids, lengths: Ids, ids: Tensor, never: int) -> Reading:
     following = ids[index[1:]]
     wanted = (torch.arange(len(following))[:, None] < steps) & (following != never)
     asked = wanted.flatten().nonzero()[:, 0]
-    return Reading(index[:-1], steps, asked, following.flatten()[asked])
+    return Reading(index[:-1], steps, asked, following.flatten()[asked], rows)

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.text.batches import Batch, WordTable, make_batch
+from elmo.text.batches import Batch, Rows, WordTable, make_batch
 from elmo.text.shards import Shard, Shards
 
 Ids = NDArray[np.int64]
@@ -55,6 +55,18 @@ class Group:
         """How many steps it takes to read the longest span."""
         longest = int((self.ends - self.starts).max()) - 1
         return max(1, -(-longest // window))
+
+    def part(self, rows: Rows) -> Group:
+        """Some of the spans."""
+        return Group(self.shard, self.starts[rows.places], self.ends[rows.places])
+
+
+@dataclass(frozen=True)
+class Window:
+    """What each direction reads of each span in one step and, last, what it must still predict."""
+
+    forward: list[Ids]
+    backward: list[Ids]
 
 
 def plan(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> Iterator[Group]:
@@ -104,7 +116,8 @@ def read_group(
 ) -> Iterator[Batch]:
     """Read the spans of a group side by side, from window number `skip` on."""
     for step in range(skip, group.windows(window)):
-        yield _window(shard, group, table, window, step)
+        pieces = window_of(shard, group, window, step)
+        yield make_batch(pieces.forward, pieces.backward, table, starts=step == 0)
 
 
 def _buckets(
@@ -139,16 +152,18 @@ def _lanes(place: int, shard: Shard, batching: Batching) -> Group:
     return Group(place, edges[:-1], edges[1:] + 1)
 
 
-def _window(shard: Shard, group: Group, table: WordTable, window: int, step: int) -> Batch:
+def window_of(shard: Shard, group: Group, window: int, step: int) -> Window:
+    """Window number `step`, forwards from the starts of the spans, backwards from their ends."""
+    spans = list(zip(group.starts.tolist(), group.ends.tolist(), strict=True))
     forward = [
         _piece(shard, start + step * window, min(end, start + (step + 1) * window + 1), end - 1)
-        for start, end in zip(group.starts.tolist(), group.ends.tolist(), strict=True)
+        for start, end in spans
     ]
     backward = [
         _piece(shard, max(start, end - (step + 1) * window - 1), end - step * window, start)[::-1]
-        for start, end in zip(group.starts.tolist(), group.ends.tolist(), strict=True)
+        for start, end in spans
     ]
-    return make_batch(forward, backward, table, starts=step == 0)
+    return Window(forward, backward)
 
 
 def _piece(shard: Shard, first: int, last: int, rest: int) -> Ids:

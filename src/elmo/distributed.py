@@ -1,0 +1,154 @@
+"""Processes that train one model together: who they are, what they agree on, how they add up.
+
+The only place that knows of process groups. A single process takes the same path: it is a world of
+one, which has nobody to ask.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from elmo.errors import UserError
+
+T = TypeVar("T")
+
+STEP_PATIENCE = timedelta(minutes=10)
+"""How long a step of another process may take before it is taken for dead."""
+WORK_PATIENCE = timedelta(days=7)
+"""How long the others wait for what one process does for all, such as preparing the text."""
+
+
+@dataclass(frozen=True)
+class World:
+    """All processes of a run, seen from one of them."""
+
+    rank: int = 0
+    size: int = 1
+    patient: Any = None
+    """The process group in which others may take long."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and speaks for all."""
+        return self.rank == 0
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Of each flag, whether some process has set it."""
+        if self.size == 1:
+            return flags
+        common = torch.tensor(flags, dtype=torch.uint8)
+        self.largest(common)
+        return tuple(bool(flag) for flag in common)
+
+    def sum(self, *tensors: Tensor) -> None:
+        """Replace each tensor by its sum over all processes."""
+        if self.size == 1:
+            return
+        for tensor in tensors:
+            with _watched():
+                dist.all_reduce(tensor)
+
+    def largest(self, tensor: Tensor) -> None:
+        """Replace each number by the largest of all processes."""
+        if self.size > 1:
+            with _watched():
+                dist.all_reduce(tensor, dist.ReduceOp.MAX)
+
+    def sums(self, *values: float) -> tuple[float, ...]:
+        """The sum of each number over all processes."""
+        if self.size == 1:
+            return values
+        total = torch.tensor(values, dtype=torch.float64)
+        self.sum(total)
+        return tuple(float(one) for one in total)
+
+    def tell(self, text: str) -> str:
+        """What the first process says, known to all."""
+        if self.size == 1:
+            return text
+        content = np.frombuffer(text.encode(), np.uint8).copy()
+        length = torch.tensor([len(content)])
+        with _watched():
+            dist.broadcast(length, 0, group=self.patient)
+            if not self.is_first:
+                content = np.empty(int(length), np.uint8)
+            if len(content):
+                dist.broadcast(torch.from_numpy(content), 0, group=self.patient)
+        return content.tobytes().decode()
+
+    def first(self, work: Callable[[], T]) -> T | None:
+        """Let the first process do something, only there with a result; if it fails, all fail."""
+        result, problem = None, ""
+        if self.is_first:
+            try:
+                result = work()
+            except UserError as error:
+                if self.size == 1:
+                    raise
+                problem = str(error)
+        if problem := self.tell(problem):
+            raise UserError(problem)
+        return result
+
+    def all_same(self, what: str) -> bool:
+        """Whether all processes say the same."""
+        (differs,) = self.any(what != self.tell(what))
+        return not differs
+
+
+@contextmanager
+def joined(device: str = "cpu") -> Generator[World]:
+    """Join the processes that torchrun has started, or be alone."""
+    if _number("WORLD_SIZE", 1) == 1:
+        yield World()
+        return
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    with _watched():
+        dist.init_process_group(backend, timeout=STEP_PATIENCE)
+        patient = dist.new_group(backend="gloo", timeout=WORK_PATIENCE)
+    try:
+        yield World(dist.get_rank(), dist.get_world_size(), patient)
+    finally:
+        dist.destroy_process_group()
+
+
+def own_device(device: str) -> str:
+    """The device of this process: of several on one machine each takes its own GPU."""
+    return f"cuda:{_number('LOCAL_RANK', 0)}" if device == "cuda" and is_launched() else device
+
+
+def processes_here() -> int:
+    """How many processes of the run share this machine."""
+    return _number("LOCAL_WORLD_SIZE", 1)
+
+
+def is_launched() -> bool:
+    """Whether torchrun started this process, and may start it again."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+@contextmanager
+def _watched() -> Generator[None]:
+    """Say what it means when another process does not answer."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            "another process of this run is gone; torchrun --max-restarts goes on from the last "
+            f"checkpoint by itself, else give the command again ({reason})"
+        ) from None
+
+
+def _number(variable: str, default: int) -> int:
+    return int(os.environ.get(variable, default))

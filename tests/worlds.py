@@ -1,0 +1,80 @@
+"""Several real processes that have joined, for tests."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import queue
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from elmo.distributed import joined
+
+SECONDS = 120
+
+
+def in_world(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Call `work(world, *arguments)` in so many processes; what each returned or raised."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["elmo.pretrain.run"])
+    answers = context.Queue()
+    port = _free_port()
+    processes = [
+        context.Process(target=_process, args=(rank, size, port, answers, work, arguments))
+        for rank in range(size)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        found = dict(_answers(processes, answers))
+    finally:
+        for process in processes:
+            process.join(5)
+            process.kill()
+    return [found.get(rank) for rank in range(size)]
+
+
+def _answers(processes: list[Any], answers: Any) -> list[tuple[int, Any]]:
+    """What the processes have to say, until each has spoken or died."""
+    found: list[tuple[int, Any]] = []
+    for _ in range(2 * SECONDS):
+        try:
+            rank, answer = answers.get(timeout=0.5)
+            found.append((rank, pickle.loads(answer)))
+        except queue.Empty:
+            if not any(process.is_alive() for process in processes):
+                break
+        if len(found) == len(processes):
+            break
+    return found
+
+
+def _process(
+    rank: int, size: int, port: int, answers: Any, work: Callable[..., Any], arguments: Any
+) -> None:
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    torch.set_num_threads(1)
+    try:
+        with joined() as world:
+            answer = work(world, *arguments)
+    except Exception as error:
+        answer = error
+    # As bytes: a tensor put into a queue would be gone with the process that made it.
+    answers.put((rank, pickle.dumps(answer)))
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
