@@ -72,7 +72,7 @@ def read_given(given: ModelAndTexts) -> list[str]:
     from elmo.text.sources import ReadOptions, read_documents, resolve
 
     sources = [text for text in given.texts if text == "-"] + list(given.files)
-    written = [_checked(text) for text in given.texts if text != "-"]
+    written = [checked(text) for text in given.texts if text != "-"]
     return written + (list(read_documents(resolve(sources), ReadOptions())) if sources else [])
 
 
@@ -85,7 +85,8 @@ def require_texts(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def _checked(text: str) -> str:
+def checked(text: str) -> str:
+    """A text as it was typed, if it is UTF-8."""
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         raise UserError(f"expected text in UTF-8, but got {text!r:.60}; convert it first")
     return text

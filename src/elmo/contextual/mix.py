@@ -93,7 +93,7 @@ class LayerMix(nn.Module):
         """
         if self.config.layer_norm:
             layers = functional.layer_norm(layers, layers.shape[-1:])
-        return _dropout(self._combine(layers), self.config.mix_dropout, random)
+        return dropped(self._combine(layers), self.config.mix_dropout, random)
 
     def _combine(self, layers: Tensor) -> Tensor:
         if self.config.is_sum:
@@ -162,7 +162,8 @@ def _network(
     return nn.Sequential(first, ACTIVATIONS[config.function_activation](), last)
 
 
-def _dropout(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+def dropped(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+    """Drop a share of the values and scale up the others; nothing without `random`."""
     if random is None or share == 0:
         return values
     kept = torch.rand(values.shape, generator=random, device=values.device) >= share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import nn
@@ -13,6 +13,17 @@ from torch.optim import SGD, Adagrad, AdamW, Optimizer
 from elmo.pretrain.config import TrainingConfig
 
 MOMENTUM = 0.9
+
+
+class RateSettings(Protocol):
+    """What decides the learning rate."""
+
+    @property
+    def schedule(self) -> Literal["one_cycle", "cosine", "constant"]: ...
+    @property
+    def warmup(self) -> float: ...
+    @property
+    def peak_rate(self) -> float: ...
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
@@ -35,7 +46,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
     return SGD(groups, lr=rate, momentum=MOMENTUM, nesterov=True)
 
 
-def learning_rate(config: TrainingConfig, done: float) -> float:
+def learning_rate(config: RateSettings, done: float) -> float:
     """The rate when a share of `done`, from 0 to 1, of the training lies behind."""
     if config.warmup and done < config.warmup:
         start = 0.04 if config.schedule == "one_cycle" else 0.0

@@ -1,0 +1,94 @@
+"""The network of a classifier: layers of words in, a score for each class out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from elmo.classify.config import NetworkConfig
+from elmo.classify.encoders import build_encoder
+from elmo.classify.text_pooling import TextPooling
+from elmo.contextual.mix import LayerMix, dropped
+from elmo.text.vocabulary import UNKNOWN
+
+
+class TextLayers(NamedTuple):
+    """What a biLM knows of the words of some texts, zeros behind the end of each."""
+
+    layers: Tensor  # (1 + layers, batch, words, dim)
+    lengths: Tensor  # (batch,)
+    words: Tensor  # (batch, words): numbers of words that have a vector of their own
+
+    @property
+    def mask(self) -> Tensor:
+        """True where there is a word, (batch, words)."""
+        places = torch.arange(self.words.shape[1], device=self.lengths.device)
+        return places < self.lengths[:, None]
+
+
+class ClassifierNetwork(nn.Module):
+    """Mixes the layers, adds own word vectors, encodes, pools and scores."""
+
+    def __init__(
+        self, config: NetworkConfig, layers: int, dim: int, classes: int, own_vocabulary: int
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.mix = LayerMix(config.mix, layers, dim)
+        self.own_words = _own_words(config, own_vocabulary)
+        inputs = self.mix.output_dim + config.own_words
+        self.encoder = build_encoder(config, inputs)
+        encoded = inputs if self.encoder is None else self.encoder.output_dim
+        self.output_mix = LayerMix(config.mix, layers, dim) if config.elmo_at_output else None
+        if self.output_mix is not None:
+            encoded += self.output_mix.output_dim
+        self.pooling = TextPooling(encoded, config.poolings)
+        self.norm = nn.LayerNorm(self.pooling.output_dim)
+        self.hidden = nn.Linear(self.pooling.output_dim, config.hidden) if config.hidden else None
+        self.scores = nn.Linear(config.hidden or self.pooling.output_dim, classes)
+
+    @property
+    def mixes(self) -> tuple[LayerMix, ...]:
+        """The mix at the input and, where there is one, that at the output."""
+        return (self.mix,) if self.output_mix is None else (self.mix, self.output_mix)
+
+    def forward(self, texts: TextLayers, random: torch.Generator | None = None) -> Tensor:
+        """Score the classes, (batch, classes); `random` draws the dropout, else none is dropped."""
+        share = self.config.dropout
+        inputs = self._words(texts, random)
+        encoded = inputs if self.encoder is None else self.encoder(inputs, texts.lengths)
+        if self.output_mix is not None:
+            encoded = torch.cat([encoded, self.output_mix(texts.layers, random)], dim=2)
+        text = self.norm(self.pooling(encoded, texts.lengths))
+        text = dropped(text, share, random)
+        if self.hidden is not None:
+            text = dropped(self.hidden(text).relu(), share, random)
+        return self.scores(text)
+
+    def penalty(self) -> Tensor:
+        """What the pull of the mixes adds to the loss."""
+        return torch.stack([mix.penalty() for mix in self.mixes]).sum()
+
+    def _words(self, texts: TextLayers, random: torch.Generator | None) -> Tensor:
+        vectors = self.mix(texts.layers, random)
+        if self.own_words is not None:
+            own = dropped(self.own_words(texts.words), self.config.dropout, random)
+            vectors = torch.cat([vectors, own], dim=2)
+        kept = texts.mask
+        if random is not None and self.config.word_dropout:
+            drawn = torch.rand(kept.shape, generator=random, device=kept.device)
+            kept = kept & (drawn >= self.config.word_dropout)
+        return vectors * kept[:, :, None]
+
+
+def _own_words(config: NetworkConfig, vocabulary: int) -> nn.Embedding | None:
+    if not config.own_words:
+        return None
+    own = nn.Embedding(vocabulary, config.own_words)
+    # Small, so that at first the biLM has the say; words without a vector of their own stay silent.
+    nn.init.normal_(own.weight, std=0.1)
+    with torch.no_grad():
+        own.weight[UNKNOWN].zero_()
+    return own

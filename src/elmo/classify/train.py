@@ -1,0 +1,161 @@
+"""From labelled texts and a biLM to a classifier, all in memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.checkpoint import LoadedModel
+from elmo.classify.classifier import TextClassifier
+from elmo.classify.config import ClassifierConfig
+from elmo.classify.features import FrozenFeatures
+from elmo.classify.labelled import LabelledTexts
+from elmo.classify.labels import Labels
+from elmo.classify.loop import LossIsNoNumberError, Task, learn, scores_of
+from elmo.classify.network import ClassifierNetwork
+from elmo.classify.own_words import own_vocabulary
+from elmo.classify.phases import Phase, fine_tuning_phase, network_phase
+from elmo.classify.reports import EpochReport, Listener
+from elmo.classify.split import Split, development_split
+from elmo.classify.text_rows import TextRows, cut_into_words
+from elmo.config import check
+from elmo.contextual.progress import Listener as TextListener
+from elmo.contextual.progress import Pace
+from elmo.errors import UserError
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a training needs of the machine, and who watches it; none of it changes the result."""
+
+    scratch: Path = Path()
+    """Folder for layers that do not fit into memory."""
+    on_report: Listener = lambda report: None
+    on_texts: TextListener = lambda progress: None
+    """Told how far the biLM's one reading of all texts is."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A classifier, and how it came about."""
+
+    classifier: TextClassifier
+    history: list[EpochReport]
+    split: Split
+    probabilities: NDArray[np.float32]
+    """Of all texts given, those for development too."""
+    classes: NDArray[np.int64]
+    """The right class of each text."""
+    seconds: float
+    trouble: str | None
+    """Why the training ended early, if it went astray after a good epoch."""
+
+
+def train(
+    loaded: LoadedModel,
+    data: LabelledTexts,
+    config: ClassifierConfig,
+    surroundings: Surroundings | None = None,
+) -> Trained:
+    """Train a classifier on texts and their labels; fine-tuning changes the biLM given."""
+    check(config)
+    started = time.monotonic()
+    around = surroundings or Surroundings()
+    labels, task = _task(loaded, data, config)
+    network = _network(config, loaded, len(labels), len(task.texts.own))
+    history: list[EpochReport] = []
+    loaded.model.requires_grad_(False)
+    phase, trouble = _learn(network, loaded, task, config, around, history)
+    loaded.model.requires_grad_(False)
+    every = np.arange(len(task.texts))
+    scores = scores_of(network, phase, every, task.texts.lengths)
+    return Trained(
+        classifier=TextClassifier(loaded, network, task.texts.own, labels, config),
+        history=history,
+        split=task.split,
+        probabilities=scores.softmax(dim=1).cpu().numpy(),
+        classes=task.classes,
+        seconds=time.monotonic() - started,
+        trouble=trouble,
+    )
+
+
+def _task(
+    loaded: LoadedModel, data: LabelledTexts, config: ClassifierConfig
+) -> tuple[Labels, Task]:
+    if data.labels is None:
+        raise UserError("expected labelled texts to learn from, but these have no labels")
+    labels = Labels.of(data.labels)
+    classes = labels.encode(data.labels, data.places)
+    learning = config.learning
+    split = development_split(classes, learning.development_share, learning.seed, labels.names)
+    words = cut_into_words(loaded, data.texts, config.network.max_words)
+    # Texts for development must not say which words are known.
+    own = own_vocabulary([words[int(row)] for row in split.train], config.network.own_min_count)
+    weights = _class_weights(classes[split.train], len(labels), config)
+    device = loaded.model.device
+    weights = None if weights is None else weights.to(device)
+    return labels, Task(TextRows(words, own), classes, split, weights)
+
+
+def _network(
+    config: ClassifierConfig, loaded: LoadedModel, classes: int, own: int
+) -> ClassifierNetwork:
+    bilm = loaded.model.config
+    # A network draws its first weights from torch's one source of chance: set it, then put it back.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.learning.seed)
+        network = ClassifierNetwork(config.network, 1 + bilm.layers, 2 * bilm.width, classes, own)
+    return network.to(loaded.model.device)
+
+
+def _learn(
+    network: ClassifierNetwork,
+    loaded: LoadedModel,
+    task: Task,
+    config: ClassifierConfig,
+    around: Surroundings,
+    history: list[EpochReport],
+) -> tuple[Phase, str | None]:
+    """Go through the phases; gives the last one, and what went wrong in it, if anything did."""
+    learning = config.learning
+    features = FrozenFeatures.compute(
+        task.texts,
+        loaded.model,
+        memory=learning.feature_memory,
+        folder=around.scratch,
+        on_texts=Pace(around.on_texts, len(task.texts)).add,
+    )
+    phase = network_phase(network, features, learning)
+    try:
+        learn(network, phase, task, learning, around.on_report, history)
+        if learning.fine_tuning.fine_tune_epochs:
+            _set_dropout(loaded, learning.fine_tuning.bilm_dropout)
+            phase = fine_tuning_phase(network, task.texts, loaded.model, learning)
+            learn(network, phase, task, learning, around.on_report, history)
+    except LossIsNoNumberError as error:
+        if not history:
+            raise
+        return phase, str(error)
+    return phase, None
+
+
+def _set_dropout(loaded: LoadedModel, share: float) -> None:
+    for stack in loaded.model.directions:
+        stack.dropout = share
+
+
+def _class_weights(
+    classes: NDArray[np.int64], number: int, config: ClassifierConfig
+) -> Tensor | None:
+    """Weights of mean 1 over the texts, so that the loss stays comparable."""
+    if config.learning.class_weights == "none":
+        return None
+    counts = np.bincount(classes, minlength=number)
+    return torch.from_numpy(len(classes) / (number * counts)).float()

@@ -1,0 +1,122 @@
+"""From files and a biLM's folder to a classifier's folder, measured on train and test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from elmo.checkpoint import CARD, Precision
+from elmo.classify.card import classifier_card
+from elmo.classify.config import ClassifierConfig
+from elmo.classify.evaluate import Evaluation, can_draw, evaluate, judge, write_evaluation
+from elmo.classify.folder import save_classifier
+from elmo.classify.labelled import LabelledTexts, read_labelled
+from elmo.classify.reports import best_epoch
+from elmo.classify.train import Surroundings, Trained, train
+from elmo.config import check
+from elmo.errors import UserError
+from elmo.files import folder_written_whole, write_text
+from elmo.interop.models import open_model
+from elmo.text.readers.options import ReadOptions
+
+TRAIN, DEVELOPMENT, TEST = "train", "development", "test"
+
+
+@dataclass(frozen=True)
+class ClassifierRun:
+    """A classifier that was written to a folder."""
+
+    folder: Path
+    trained: Trained
+    evaluations: dict[str, Evaluation]
+    """On the rows it learned from, those its epoch was chosen by and, if there are, test rows."""
+
+
+def train_classifier(
+    sources: Sequence[str] | str,
+    model: Path | str,
+    out: Path | str,
+    config: ClassifierConfig | None = None,
+    *,
+    test: Sequence[str] | str = (),
+    read: ReadOptions | None = None,
+    label_column: str | None = None,
+    reference: bool = False,
+    precision: Precision = "fp32",
+    device: str = "cpu",
+    command: str = "",
+    surroundings: Surroundings | None = None,
+) -> ClassifierRun:
+    """Train on labelled files and write a folder; `reference` names the biLM, not copies it."""
+    config, out = config or ClassifierConfig(), Path(out)
+    check(config)
+    _check_folder(out, config, reference)
+    loaded = open_model(model, device)
+    data = read_labelled(sources, read, label_column)
+    held = read_labelled(test, read, label_column) if test else None
+    trained = train(loaded, data, config, surroundings)
+    evaluations = _evaluations(trained, data, held)
+    names = [sources] if isinstance(sources, str) else sources
+    with folder_written_whole(out) as beside:
+        save_classifier(
+            trained.classifier,
+            beside,
+            bilm=Path(model) if reference else None,
+            precision=precision,
+        )
+        _write_history(trained, beside)
+        for part, evaluation in evaluations.items():
+            write_evaluation(evaluation, part, beside)
+        write_text(beside / CARD, classifier_card(trained, evaluations, ", ".join(names), command))
+    return ClassifierRun(out, trained, evaluations)
+
+
+def _check_folder(out: Path, config: ClassifierConfig, reference: bool) -> None:
+    if out.exists():
+        raise UserError(f"{out}: already exists; choose another folder or remove it")
+    if reference and config.learning.fine_tuning.fine_tune_epochs:
+        raise UserError(
+            "a fine-tuned biLM is another one than that it came from, so it cannot be named by "
+            "reference; leave out --reference"
+        )
+
+
+def _evaluations(
+    trained: Trained, data: LabelledTexts, test: LabelledTexts | None
+) -> dict[str, Evaluation]:
+    found = {
+        name: judge(
+            _chosen(data, rows.tolist()),
+            trained.classes[rows],
+            trained.probabilities[rows],
+            trained.classifier.labels.names,
+        )
+        for name, rows in ((TRAIN, trained.split.train), (DEVELOPMENT, trained.split.development))
+    }
+    if test is not None:
+        found[TEST] = evaluate(trained.classifier, test)
+    return found
+
+
+def _chosen(data: LabelledTexts, rows: Sequence[int]) -> LabelledTexts:
+    return LabelledTexts(
+        [data.texts[row] for row in rows], None, [data.places[row] for row in rows]
+    )
+
+
+def _write_history(trained: Trained, folder: Path) -> None:
+    lines = [json.dumps(asdict(report)) + "\n" for report in trained.history]
+    write_text(folder / "log.jsonl", "".join(lines))
+    best = best_epoch(trained.history)
+    if best is not None and can_draw():
+        from elmo.classify.figures import LearningCurves, draw_learning_curve
+
+        curves = LearningCurves(
+            [report.train_loss for report in trained.history],
+            [report.development_loss for report in trained.history],
+            [report.development_accuracy for report in trained.history],
+        )
+        epochs = [report.epoch for report in trained.history]
+        draw_learning_curve(epochs, curves, best.epoch, folder / "learning_curve.png")
