@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from elmo.bilm.blocks import ROWS
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.tokens import TokenLayer
-from elmo.bilm.word_cache import BLOCK, WordCache
+from elmo.bilm.word_cache import WordCache
 from elmo.text.batches import Words, WordTable
 from elmo.text.vocabulary import Vocabulary
 
@@ -42,12 +43,12 @@ def spelled(words: list[str], vocabulary: Vocabulary) -> Words:
 
 
 class Rows:
-    """How many rows went through the character CNN."""
+    """How many words, those that fill up blocks included, were computed."""
 
     def __init__(self, layer: TokenLayer) -> None:
         self.seen = 0
-        assert layer.characters is not None
-        layer.characters.register_forward_hook(self)
+        assert layer.projection is not None
+        layer.projection.register_forward_hook(self)
 
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
         self.seen += len(output)
@@ -87,7 +88,7 @@ def test_each_word_is_computed_once_in_a_run(vocabulary: Vocabulary) -> None:
         for first in range(0, 96, 16):  # every word in two batches
             layer(spelled(LEXICON[first : first + 32], vocabulary))
     words = 96 + 16
-    assert words <= rows.seen <= words + 6 * BLOCK
+    assert words <= rows.seen <= words + 6 * ROWS
     before = rows.seen
     with torch.no_grad():
         layer(spelled(LEXICON[:words], vocabulary))
@@ -183,7 +184,7 @@ def test_frozen_weights_are_remembered_while_others_learn(vocabulary: Vocabulary
     layer, words = layer_of().requires_grad_(False), spelled(LEXICON[:5], vocabulary)
     rows = Rows(layer)
     assert torch.equal(layer(words), layer(words))
-    assert rows.seen == BLOCK
+    assert rows.seen == ROWS
     layer.requires_grad_(True)
     assert layer(words).requires_grad
 

@@ -14,10 +14,6 @@ from elmo.text.batches import Words
 
 MOST_WORDS = 1 << 16
 """Words kept; each takes about 0.5 kB and its vector. Those not used for longest are forgotten."""
-BLOCK = 32
-"""Words computed at a time, no more and no fewer: a matrix product of another size may round in
-another way, and a word's vector must not depend on which words are new beside it."""
-
 SAMPLE = 4096
 """Numbers of each weight that are looked at to see whether it has changed."""
 
@@ -77,18 +73,21 @@ class WordCache:
             self._clear()
 
     def look_up(self, words: Words, weights: Sequence[Tensor], compute: Compute) -> Tensor:
-        """The vectors of words, (words, width), those not known made of the weights now."""
+        """The vectors of words, (words, width), those not known made of the weights now.
+
+        What `compute` makes of a word must not depend on the others it is given.
+        """
         keys = _keys(words)
         with self._lock:
             self._forget_if_changed(weights)
             if len(keys) > self.most_words:
-                return in_blocks(words, compute)
+                return compute(words)
             new = {key: place for place, key in enumerate(keys) if key not in self._rows}
             for key in keys:
                 if key in self._rows:
                     self._rows.move_to_end(key)
             if new:
-                self._add(list(new), in_blocks(_select(words, list(new.values())), compute))
+                self._add(list(new), compute(_select(words, list(new.values()))))
             assert self._vectors is not None
             rows = torch.tensor([self._rows[key] for key in keys], device=self._vectors.device)
             return self._vectors[rows]
@@ -129,15 +128,6 @@ class WordCache:
         return self._vectors
 
 
-def in_blocks(words: Words, compute: Compute) -> Tensor:
-    """Compute words a block at a time, the last one filled up with words already there."""
-    number = len(words.ids)
-    padded = -(-number // BLOCK) * BLOCK
-    places = torch.arange(padded, device=words.ids.device) % number
-    blocks = [compute(_select(words, block)) for block in places.view(-1, BLOCK)]
-    return torch.cat(blocks)[:number]
-
-
 def _sample(weight: Tensor) -> Tensor:
     """About so many numbers, from everywhere: an odd step meets all columns of a matrix."""
     return weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1]
@@ -147,7 +137,7 @@ def _are_equal(one: Tensor, other: Tensor) -> bool:
     return (one.dtype, one.device) == (other.dtype, other.device) and torch.equal(one, other)
 
 
-def _select(words: Words, places: Tensor | list[int]) -> Words:
+def _select(words: Words, places: list[int]) -> Words:
     spellings = None if words.spellings is None else words.spellings[places]
     return Words(words.ids[places], spellings)
 
