@@ -7,6 +7,7 @@ import os
 import sys
 
 import pytest
+from tests.interop.golden_elmo import golden
 from tests.pretrain.conftest import write_corpus
 
 from elmo.cli.main import main
@@ -43,6 +44,23 @@ def test_from_text_to_a_model_and_on(corpus, tmp_path, capsys, monkeypatch):
     assert main(["pretrain", "--resume", first]) == 0
     assert main(["pretrain", corpus, "--out", second, "--from", first, "--epochs", "1"]) == 0
     assert "a model after" in capsys.readouterr().out
+
+
+def test_official_files_are_fine_tuned_and_written_back(corpus, tmp_path, capsys):
+    golden(cells=12, width=8).write(tmp_path / "official")
+    run, back = str(tmp_path / "run"), str(tmp_path / "back")
+    given = [corpus, "--from", str(tmp_path / "official"), "--out", run]
+    flags = ["--frozen-share", "0.5", "--min-count=1", "--held-out-share=0.1", "--threads=1"]
+    flags += ["--batch-tokens=128", "--window=32", "--epochs=2"]
+    assert main(["pretrain", *given, *flags]) == 0
+    shown = capsys.readouterr()
+    assert "the softmax is learned, from here on all of the model is trained" in shown.err
+    assert "with only its softmax trained)" in shown.out
+    assert main(["evaluate", run, "--json"]) == 0
+    assert main(["convert", run, back, "--to", "official"]) == 0
+    assert main(["info", back]) == 0
+    assert main(["evaluate", back, corpus]) == 2
+    assert "elmo pretrain SOURCE --from MODEL" in capsys.readouterr().err
 
 
 def test_progress_goes_to_standard_error_in_plain_lines(corpus, tmp_path, capsys):

@@ -8,12 +8,15 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.interop.golden_elmo import Golden, golden
 
 from elmo.contextual.embedder import Embedder
 from elmo.contextual.mix_config import MixConfig
 from elmo.errors import UserError
 
+WORDS = ["the", "cat", "naïve", "雨", "unheard", "x" * 60, "of"]
 SENTENCES = [["the", "cat", "sat"], ["naïve", "雨", "x" * 60], ["one"]]
 CLOSE: dict[str, Any] = {"rtol": 0, "atol": 5e-6}
 
@@ -35,6 +38,12 @@ def files(theirs: Golden, tmp_path: Path) -> tuple[Path, Path]:
     (folder / "options.json").rename(options)
     (folder / "weights.hdf5").rename(weights)
     return options, weights
+
+
+@pytest.fixture(scope="module")
+def invariant(theirs: Golden, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+    """One model, and one memory of words, for all examples."""
+    return Embedder.from_pretrained(theirs.write(tmp_path_factory.mktemp("one") / "model"))
 
 
 @pytest.mark.parametrize("as_text", [str, Path])
@@ -76,6 +85,41 @@ def test_settings_are_those_of_any_other_model(files: tuple[Path, Path], tmp_pat
     assert other.loaded.custom_tokenizer is reversed_words
     with pytest.raises(UserError, match=r"nowhere\.hdf5: no such file"):
         Embedder.from_official(files[0], tmp_path / "nowhere.hdf5")
+
+
+def test_a_fresh_start_is_the_carried_one_in_the_first_batch_alone(
+    files: tuple[Path, Path],
+) -> None:
+    embedder = Embedder.from_official(*files)
+    texts = [*SENTENCES, *SENTENCES]
+    options: Any = {"output": "tokens", "layer": "all"}
+    carried = embedder.encode(texts, start="carry", slots=3, **options)
+    fresh = embedder.encode(texts, **options)
+    for number, (one, other) in enumerate(zip(carried, fresh, strict=True)):
+        gap = np.abs(one - other).max()
+        assert gap <= 2e-6 if number < 3 else gap > 1e-3
+
+
+@given(
+    texts=st.lists(
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=8), min_size=1, max_size=6
+    ),
+    batch_tokens=st.sampled_from([2, 9, 4096]),
+    random=st.randoms(use_true_random=False),
+)
+def test_batch_order_and_padding_change_nothing(
+    invariant: Embedder, texts: list[list[str]], batch_tokens: int, random: Any
+) -> None:
+    options: Any = {"output": "tokens", "layer": "all"}
+    alone = [invariant.encode([text], **options)[0] for text in texts]
+    order = list(range(len(texts)))
+    random.shuffle(order)
+    chosen = [texts[number] for number in order]
+    for number, found in zip(
+        order, invariant.encode(chosen, batch_tokens=batch_tokens, **options), strict=True
+    ):
+        np.testing.assert_allclose(found, alone[number], rtol=0, atol=2e-6)
+        np.testing.assert_array_equal(found[0], alone[number][0])  # the words, to the last bit
 
 
 def test_history_changes_nothing(files: tuple[Path, Path]) -> None:

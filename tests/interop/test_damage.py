@@ -230,6 +230,49 @@ def test_a_truncated_file_is_damaged(folder: Path, share: float) -> None:
     assert "damaged" in refused(folder)
 
 
+KINDS_OF_DAMAGE = ("missing", "extra", "shape", "type", "huge", "unwritten", "group")
+TYPES = ("f8", "f2", "i4", "u1", "S3", "c8", "?")
+HUGE = st.lists(st.integers(1, 2**50), min_size=1, max_size=4)
+
+
+@given(data=st.data())
+def test_every_kind_of_damage_is_told(
+    tmp_path_factory: pytest.TempPathFactory, theirs: Golden, data: st.DataObject
+) -> None:
+    folder = theirs.write(tmp_path_factory.mktemp("damage") / "model")
+    names = st.sampled_from(sorted(theirs.weights))
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        for name in data.draw(st.lists(names, min_size=1, max_size=3, unique=True)):
+            damage(file, name, data.draw(st.sampled_from(KINDS_OF_DAMAGE)), data)
+    assert refused(folder)
+    content = (folder / "weights.hdf5").read_bytes()
+    length = data.draw(st.integers(0, len(content) - 1))
+    (folder / "weights.hdf5").write_bytes(content[:length])
+    assert refused(folder)
+
+
+def damage(file: Any, name: str, kind: str, data: st.DataObject) -> None:
+    """Do one thing to a dataset that no model can bear."""
+    shape = file[name].shape
+    if kind == "extra":
+        file.create_dataset(f"{name}_again", data=np.zeros(shape, "f4"))
+        return
+    del file[name]
+    if kind == "shape":
+        other = data.draw(st.lists(st.integers(0, 9), max_size=5).filter(lambda s: s != [*shape]))
+        file.create_dataset(name, tuple(other), "f4", np.zeros(other, "f4"))
+    elif kind == "type":
+        file.create_dataset(name, shape, data.draw(st.sampled_from(TYPES)))
+    elif kind == "huge":
+        large = tuple(data.draw(HUGE.filter(lambda s: s != [*shape])))
+        with suppress(ValueError):  # more than the format itself can hold: missing, then
+            file.create_dataset(name, large, "f4", chunks=tuple(min(one, 8) for one in large))
+    elif kind == "unwritten":
+        file.create_dataset(name, shape, "f4")
+    elif kind == "group":
+        file.create_group(name)
+
+
 @given(seed=st.integers(0, 2**32))
 def test_random_changes_never_crash(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = golden(seed=1).write(tmp_path_factory.mktemp("fuzz") / "model")

@@ -232,8 +232,8 @@ def sampling_distribution(sampler: str, vocabulary: Vocabulary) -> Tensor:
 def _no_softmax() -> UserError:
     return UserError(
         "this model has no softmax: its makers never published it, so it can embed words but not "
-        "predict them; to score, predict, generate or evaluate, use a model trained with "
-        "elmo pretrain"
+        "predict them; to score, predict, generate or evaluate, let it learn one from text "
+        "(elmo pretrain SOURCE --from MODEL)"
     )
 
 

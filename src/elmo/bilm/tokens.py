@@ -86,8 +86,8 @@ class CharacterCNN(nn.Module):
 def filtered(characters: Tensor, filters: nn.Conv1d) -> Tensor:
     """The filters at each place, (words, places, filters), as one product of all windows.
 
-    It is what `filters(characters.transpose(1, 2))` gives, in half of the time: a word is so short
-    that a convolution has nothing to gain from being one.
+    It is what `filters(characters.transpose(1, 2))` gives, in less time: a word is so short that a
+    convolution has nothing to gain from being one.
     """
     windows = characters.unfold(1, filters.kernel_size[0], 1)  # (words, places, char_dim, width)
     return functional.linear(windows.flatten(2), filters.weight.flatten(1), filters.bias)
