@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from elmo.cli import arguments
-from elmo.cli.texts import Flag, ModelFolder, TokenizerName, open_model
+from elmo.cli.texts import Flag, ModelFolder, PrecisionName, TokenizerName, open_embedder
 from elmo.contextual.encode_config import EncodeConfig
 from elmo.errors import UserError
 from elmo.text.readers.options import ReadOptions
 
 if TYPE_CHECKING:
     from elmo.contextual.embed_text import EmbeddedFile
-    from elmo.contextual.embedder import Embedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class Arguments:
     """cpu, cuda, cuda:1, …"""
     threads: int | None = None
     """Processor threads; none: one a core."""
-    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    precision: PrecisionName = "fp32"
     """Of the matrix products; bf16 is coarser; auto takes it where the processor is made for it."""
     json: Flag = False
     """Print one JSON object."""
@@ -72,7 +71,7 @@ def run(given: Arguments) -> int:
         return _embed_words(given)
     check_vector_file(given.out)
     set_device(given.device, given.threads)
-    embedder = _embedder(given)
+    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
     with EmbeddingDisplay() as display:
         written = embed_text(
             embedder,
@@ -89,17 +88,6 @@ def run(given: Arguments) -> int:
     return 0
 
 
-def _embedder(given: Arguments) -> Embedder:
-    from elmo.contextual.embedder import Embedder
-    from elmo.contextual.start_state import load_start_state
-    from elmo.pretrain.optimizer import compute_precision
-
-    loaded = open_model(given.model, given.tokenizer)
-    model = loaded.model.to(given.device)
-    model.compute_dtype = compute_precision(given.precision, model.device)
-    return Embedder(loaded, start_state=load_start_state(given.model, model))
-
-
 def _embed_words(given: Arguments) -> int:
     from elmo.cli.embedding import EmbeddingDisplay
     from elmo.cli.output import print_json
@@ -110,7 +98,7 @@ def _embed_words(given: Arguments) -> int:
     _refuse_context(given)
     check_word_file(given.out)
     set_device(given.device, given.threads)
-    embedder = _embedder(given)
+    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
     with EmbeddingDisplay("words") as display:
         source = given.sources[0] if given.sources else None
         written = embed_words(embedder, given.out, source, progress=display.show)
