@@ -18,7 +18,7 @@ class NetworkConfig:
     mix: MixConfig = field(default_factory=MixConfig)
     max_words: int = 400
     """Longer texts are cut to so many words."""
-    own_words: int = 64
+    own_words: int = 128
     """Size of word vectors that the task learns for itself, put beside the biLM's as the paper's
     [x; ELMo]; 0: the biLM's alone."""
     own_min_count: int = 3
@@ -34,9 +34,9 @@ class NetworkConfig:
     """Put a second mix of the biLM's layers beside the encoder's output, as the paper does."""
     hidden: int = 256
     """Units of the layer between text and classes; 0: none, the classifier is linear."""
-    dropout: float = 0.4
+    dropout: float = 0.2
     """Share of the units dropped in training."""
-    word_dropout: float = 0.1
+    word_dropout: float = 0.0
     """Share of the words dropped whole in training."""
 
     @property
@@ -98,11 +98,11 @@ class FineTuningConfig:
 class LearningConfig:
     """How the network learns."""
 
-    epochs: int = 5
+    epochs: int = 3
     """How often the texts are read while the biLM stays as it is."""
     batch_texts: int = 64
     """Texts in a step."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     """Peak learning rate."""
     schedule: Literal["one_cycle", "cosine", "constant"] = "one_cycle"
     """one_cycle: up, then down to nothing; cosine: warm-up, then a half wave; or constant."""

@@ -6,6 +6,7 @@ Layer 0 is the same for both directions and is kept once.
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 from collections.abc import Sequence
@@ -67,6 +68,14 @@ class FrozenFeatures:
             if on_texts is not None:
                 on_texts(len(rows), int(read.lengths.sum()))
         return features
+
+    def for_texts(self, texts: TextRows) -> FrozenFeatures:
+        """The same layers for the same texts, which may have other words with own vectors."""
+        if texts.words != self.texts.words:
+            raise UserError("the layers given were computed of other texts")
+        same = copy.copy(self)
+        same.texts = texts
+        return same
 
     def read(self, rows: Sequence[int]) -> TextLayers:
         """The layers of some texts side by side."""

@@ -57,8 +57,7 @@ class ClassifierNetwork(nn.Module):
     def forward(self, texts: TextLayers, random: torch.Generator | None = None) -> Tensor:
         """Score the classes, (batch, classes); `random` draws the dropout, else none is dropped."""
         share = self.config.dropout
-        inputs = self._words(texts, random)
-        encoded = inputs if self.encoder is None else self.encoder(inputs, texts.lengths)
+        encoded = self._encoded(self._words(texts, random), texts.lengths)
         if self.output_mix is not None:
             encoded = torch.cat([encoded, self.output_mix(texts.layers, random)], dim=2)
         text = self.norm(self.pooling(encoded, texts.lengths))
@@ -70,6 +69,13 @@ class ClassifierNetwork(nn.Module):
     def penalty(self) -> Tensor:
         """What the pull of the mixes adds to the loss."""
         return torch.stack([mix.penalty() for mix in self.mixes]).sum()
+
+    def _encoded(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        if self.encoder is None:
+            return vectors
+        if not vectors.shape[1]:
+            return vectors.new_zeros(len(vectors), 0, self.encoder.output_dim)
+        return self.encoder(vectors, lengths)
 
     def _words(self, texts: TextLayers, random: torch.Generator | None) -> Tensor:
         vectors = self.mix(texts.layers, random)

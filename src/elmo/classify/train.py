@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo.checkpoint import LoadedModel
 from elmo.classify.classifier import TextClassifier
-from elmo.classify.config import ClassifierConfig
+from elmo.classify.config import ClassifierConfig, LearningConfig
 from elmo.classify.features import FrozenFeatures
 from elmo.classify.labelled import LabelledTexts
 from elmo.classify.labels import Labels
@@ -39,6 +39,8 @@ class Surroundings:
     on_report: Listener = lambda report: None
     on_texts: TextListener = lambda progress: None
     """Told how far the biLM's one reading of all texts is."""
+    features: FrozenFeatures | None = None
+    """The layers of just these texts by just this biLM, if they were computed before."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +127,7 @@ def _learn(
 ) -> tuple[Phase, str | None]:
     """Go through the phases; gives the last one, and what went wrong in it, if anything did."""
     learning = config.learning
-    features = FrozenFeatures.compute(
-        task.texts,
-        loaded.model,
-        memory=learning.feature_memory,
-        folder=around.scratch,
-        on_texts=Pace(around.on_texts, len(task.texts)).add,
-    )
-    phase = network_phase(network, features, learning)
+    phase = network_phase(network, _features(loaded, task, learning, around), learning)
     try:
         learn(network, phase, task, learning, around.on_report, history)
         if learning.fine_tuning.fine_tune_epochs:
@@ -144,6 +139,20 @@ def _learn(
             raise
         return phase, str(error)
     return phase, None
+
+
+def _features(
+    loaded: LoadedModel, task: Task, learning: LearningConfig, around: Surroundings
+) -> FrozenFeatures:
+    if around.features is not None:
+        return around.features.for_texts(task.texts)
+    return FrozenFeatures.compute(
+        task.texts,
+        loaded.model,
+        memory=learning.feature_memory,
+        folder=around.scratch,
+        on_texts=Pace(around.on_texts, len(task.texts)).add,
+    )
 
 
 def _set_dropout(loaded: LoadedModel, share: float) -> None:
