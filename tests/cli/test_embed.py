@@ -33,7 +33,7 @@ def vectors_of(path: Path) -> Any:
 
 def test_pooled_vectors(model: Path, texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = texts.with_name("vectors.npz")
-    assert main(["embed", str(model), str(texts), "--out", str(out), "--threads", "1"]) == 0
+    assert main(["embed", str(texts), "--model", str(model), "--out", str(out), "--threads", "1"]) == 0
     wanted = Embedder.from_pretrained(model).encode(TEXTS)
     np.testing.assert_allclose(vectors_of(out), wanted, rtol=0, atol=1e-6)
     shown = capsys.readouterr().out
@@ -47,7 +47,7 @@ def test_words_of_standard_input_by_a_warm_model(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     out = tmp_path / "words.npz"
     flags = ["--output", "tokens", "--layer", "2", "--start", "warm", "--threads", "1", "--json"]
-    assert main(["embed", str(model), "-", "--out", str(out), *flags]) == 0
+    assert main(["embed", "-", "--model", str(model), "--out", str(out), *flags]) == 0
     embedder = Embedder.from_pretrained(model)
     wanted = embedder.encode(TEXTS, output="tokens", layer=2, start="warm")
     np.testing.assert_allclose(vectors_of(out), np.concatenate(wanted), rtol=0, atol=1e-6)
@@ -80,7 +80,7 @@ def test_mistakes_are_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\n")))
-    assert main(["embed", str(model), *arguments]) == 2
+    assert main(["embed", "--model", str(model), *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -89,7 +89,7 @@ def test_words_for_themselves(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, listed = tmp_path / "own.npz", tmp_path / "few.hdf5"
-    assert main(["embed", str(model), "--words", "--out", str(out), "--threads", "1"]) == 0
+    assert main(["embed", "--model", str(model), "--words", "--out", str(out), "--threads", "1"]) == 0
     embedder = Embedder.from_pretrained(model)
     wanted = embedder.model.token_layer.word_vectors
     assert wanted is not None
@@ -98,7 +98,7 @@ def test_words_for_themselves(
     assert capsys.readouterr().out == told
     (tmp_path / "words.txt").write_text("cat\ndog\n")
     flags = [str(tmp_path / "words.txt"), "--words", "--out", str(listed), "--json"]
-    assert main(["embed", str(model), *flags, "--threads", "1"]) == 0
+    assert main(["embed", "--model", str(model), *flags, "--threads", "1"]) == 0
     assert json.loads(capsys.readouterr().out) == {"path": str(listed), "words": 2, "dim": 12}
     assert (tmp_path / "few.txt").read_text() == "cat\ndog\n"
 

@@ -1,4 +1,4 @@
-"""elmo embed MODEL SOURCE… --out FILE: vectors of texts."""
+"""elmo embed SOURCE… --out FILE: vectors of texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from elmo.cli import arguments
-from elmo.cli.texts import Flag, ModelFolder, PrecisionName, TokenizerName, open_embedder
+from elmo.cli.texts import Flag, PrecisionName, TokenizerName, open_embedder
 from elmo.contextual.encode_config import EncodeConfig
 from elmo.errors import UserError
+from elmo.shipped import BILM
 from elmo.text.readers.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
 class Arguments:
     """Write the vectors of texts to a file; stopped and given again, the command goes on.
 
-    elmo embed runs/news texts.txt --out vectors.npz
+    elmo embed texts.txt --out vectors.npz
 
-    elmo embed runs/news ag_news:test --out words.h5 --output tokens --layer all
+    elmo embed ag_news:test --out words.h5 --output tokens --layer all --model runs/news
 
-    elmo embed runs/news --words --out vocabulary.hdf5
+    elmo embed --words --out vocabulary.hdf5 --model runs/news
     """
 
-    model: ModelFolder
-    """A model folder."""
-    sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")]
+    sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")] = ()
     """Files (a text a line or row, blank ones left out), patterns, folders, '-', or ag_news."""
     out: Path
     """The file to write: its name ends in .npz, .parquet, .h5 or .hdf5."""
+    model: Path = BILM
+    """A model folder, or official files; none: the news model that comes with elmo."""
     words: Flag = False
     """Write the vectors of words for themselves, without context: those of a vocabulary file named
     instead of texts (a word a line), or the model's own. With .h5 or .hdf5, as official programs

@@ -1,4 +1,4 @@
-"""elmo neighbours WORD SENTENCE --model MODEL --corpus SOURCE…: the nearest words in context."""
+"""elmo neighbours WORD SENTENCE --corpus SOURCE…: the nearest words in context."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg
 from elmo.cli import arguments
 from elmo.cli.texts import Flag, PrecisionName, TokenizerName, open_embedder
 from elmo.contextual.neighbour_config import NeighbourConfig
+from elmo.shipped import BILM
 from elmo.text.readers.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ TEXTS_BETWEEN_UPDATES = 1000
 class Arguments:
     """Find the words of a corpus that mean most nearly what a word means in its sentence.
 
-    elmo neighbours bank "He sat on the bank of the river ." --model runs/news --corpus ag_news
+    elmo neighbours bank "He sat on the bank of the river ." --corpus ag_news
 
     elmo neighbours court "She won on clay court ." --model runs/news --corpus ag_news --same-word
     """
@@ -34,10 +35,10 @@ class Arguments:
     """A word of the sentence."""
     sentence: Annotated[str, Positional, arg(metavar="SENTENCE")]
     """The sentence, in quotes; texts of the corpus that are the same are left out."""
-    model: Path
-    """A model folder."""
     corpus: tuple[str, ...]
     """Where to search: files (a text a line or row), patterns, folders, '-', or ag_news."""
+    model: Path = BILM
+    """A model folder, or official files; none: the news model that comes with elmo."""
     tokenizer: TokenizerName = "model"
     """model: cut words as in training; whitespace: they are cut already, with spaces between."""
     device: str = "cpu"

@@ -25,6 +25,7 @@ from elmo.errors import UserError
 from elmo.interop.models import open_model
 from elmo.interop.official import load_official
 from elmo.pretrain.optimizer import compute_precision
+from elmo.shipped import BILM
 from elmo.text.tokenizers import Tokenizer
 
 BATCHES_AT_ONCE = 8
@@ -53,14 +54,14 @@ class Embedder:
     @classmethod
     def from_pretrained(
         cls,
-        path: Path | str,
+        path: Path | str = BILM,
         *,
         device: str = "cpu",
         precision: Literal["fp32", "bf16", "auto"] = "fp32",
         mix: LayerMix | MixConfig | None = None,
         custom_tokenizer: Tokenizer | None = None,
     ) -> Embedder:
-        """Open a model folder, or official files.
+        """Open a model folder, or official files; by default the news model that comes with elmo.
 
         Precision auto computes in bf16 where the processor has units for it.
         """
