@@ -7,6 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from elmo.classify.classifier import TextClassifier
+    from elmo.classify.folder import load_classifier
+    from elmo.classify.train_run import train_classifier
     from elmo.contextual.embedder import Embedder
     from elmo.contextual.neighbours import find_neighbours
     from elmo.interop.models import open_model
@@ -19,26 +22,32 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Embedder",
+    "TextClassifier",
     "evaluate_text",
     "find_neighbours",
     "generate",
+    "load_classifier",
     "open_model",
     "predict",
     "read_documents",
     "resolve",
     "score",
+    "train_classifier",
 ]
 
 _HOMES = {
     "Embedder": "elmo.contextual.embedder",
+    "TextClassifier": "elmo.classify.classifier",
     "evaluate_text": "elmo.language.evaluate_text",
     "find_neighbours": "elmo.contextual.neighbours",
     "generate": "elmo.language.generate",
+    "load_classifier": "elmo.classify.folder",
     "open_model": "elmo.interop.models",
     "predict": "elmo.language.predict",
     "read_documents": "elmo.text.sources",
     "resolve": "elmo.text.sources",
     "score": "elmo.language.score",
+    "train_classifier": "elmo.classify.train_run",
 }
 
 

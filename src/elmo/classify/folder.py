@@ -32,6 +32,7 @@ from elmo.config import check, from_json, to_json
 from elmo.errors import UserError
 from elmo.files import read_json, sha256, write_json
 from elmo.interop.models import is_official, official_files, open_model
+from elmo.shipped import CLASSIFIER
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -90,8 +91,11 @@ def save_classifier(
     write_json(folder / DESCRIPTION, to_json(description))
 
 
-def load_classifier(folder: Path | str, device: str = "cpu") -> TextClassifier:
-    """Open a classifier folder. Sizes are checked against its settings before memory is taken."""
+def load_classifier(folder: Path | str = CLASSIFIER, device: str = "cpu") -> TextClassifier:
+    """Open a classifier folder, by default the news classifier that comes with elmo.
+
+    Sizes are checked against its settings before memory is taken.
+    """
     folder = Path(folder)
     description = describe_classifier(folder)
     loaded = _bilm(folder, description.bilm, device)

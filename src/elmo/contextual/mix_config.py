@@ -82,6 +82,6 @@ def weight_problems(weights: Sequence[float], *, positive: bool) -> Iterable[str
         yield f"layer_weights: expected a sum of 1, got {sum(weights):g} from {list(weights)}"
     elif positive and min(weights) == 0:
         yield (
-            "layer_weights: a softmax never gives exactly 0, so a trainable weight cannot be set to "
-            "it; use a small one such as 0.001, or a frozen mix"
+            "layer_weights: a softmax never gives exactly 0, so a trainable weight cannot be set "
+            "to it; use a small one such as 0.001, or a frozen mix"
         )
