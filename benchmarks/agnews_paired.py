@@ -1,0 +1,80 @@
+"""Compare classifiers of AG News with TF-IDF bigrams and a linear SVM, on the same test rows.
+
+    python benchmarks/agnews_paired.py runs/mixes/trainable-0 runs/mixes/frozen-0 …
+
+The SVM's strength is chosen on the development rows that a classifier of seed 0 has; then it is
+fitted to all training rows. The paired test is McNemar's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.svm import LinearSVC
+
+from elmo.classify.config import LearningConfig
+from elmo.classify.folder import load_classifier
+from elmo.classify.labelled import read_labelled
+from elmo.classify.labels import Labels
+from elmo.classify.paired_test import mcnemar
+from elmo.classify.split import development_split
+from elmo.text.readers.options import ReadOptions
+from elmo.text.tokenizers import tokenize_words
+
+STRENGTHS = (0.1, 0.2, 0.5, 1.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("classifiers", nargs="+", type=Path)
+    parser.add_argument("--text", choices=["description", "both"], default="description")
+    given = parser.parse_args()
+    read = ReadOptions(ag_news_text=given.text)
+    train, test = (read_labelled(name, read) for name in ("ag_news", "ag_news:test"))
+    labels = Labels.of(train.labels or ())
+    gold = labels.encode(test.labels or (), test.places)
+    classes = labels.encode(train.labels or (), train.places)
+    control = tfidf(train.texts, classes).predict(test.texts) == gold
+    print(f"TF-IDF bigrams + linear SVM: {control.mean():.4f} of {len(gold):,}\n")
+    print("| classifier | test accuracy | only it is right | only TF-IDF is right | p |")
+    print("|---|---|---|---|---|")
+    for path in given.classifiers:
+        right = load_classifier(path).probabilities(test.texts).argmax(1) == gold
+        paired = mcnemar(right, control)
+        print(
+            f"| {path.name} | {right.mean():.4f} | {paired.only_first} | {paired.only_second} | "
+            f"{paired.p:.2g} |"
+        )
+
+
+def tfidf(texts: list[str], classes: np.ndarray) -> Pipeline:
+    """The control, its strength chosen on development rows, fitted to all rows."""
+    config = LearningConfig()
+    split = development_split(classes, config.development_share, config.seed)
+    chosen = [[texts[row] for row in rows] for rows in split]
+    scores = {
+        strength: build(strength).fit(chosen[0], classes[split.train])
+        .score(chosen[1], classes[split.development])
+        for strength in STRENGTHS
+    }  # fmt: skip
+    return build(max(scores, key=lambda strength: scores[strength])).fit(texts, classes)
+
+
+def build(strength: float) -> Pipeline:
+    """TF-IDF of words and pairs of words, over the same tokens as the biLM's, in lower case."""
+    features = TfidfVectorizer(
+        tokenizer=tokenize_words,
+        token_pattern=None,
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        min_df=2,
+    )
+    return make_pipeline(features, LinearSVC(C=strength))
+
+
+if __name__ == "__main__":
+    main()
