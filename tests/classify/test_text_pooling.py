@@ -14,10 +14,10 @@ DIM = 3
 
 def pooled_by_hand(words: np.ndarray, weight: np.ndarray) -> np.ndarray:
     if not len(words):
-        return np.zeros(4 * DIM)
+        return np.zeros(5 * DIM)
     scores = np.exp(words @ weight)
     attended = (scores / scores.sum()) @ words
-    return np.concatenate([words.mean(0), words.max(0), words[-1], attended])
+    return np.concatenate([words.mean(0), words.max(0), words[0], words[-1], attended])
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 99))
@@ -25,7 +25,7 @@ def test_each_text_as_if_alone_whatever_stands_in_the_padding(
     lengths: list[int], padding: int, seed: int
 ) -> None:
     torch.manual_seed(seed)
-    pooling = TextPooling(DIM, ("mean", "max", "last", "attention")).double()
+    pooling = TextPooling(DIM, ("mean", "max", "first", "last", "attention")).double()
     assert pooling.attention is not None
     torch.nn.init.normal_(pooling.attention.weight)
     vectors = torch.randn(len(lengths), max(lengths) + padding, DIM, dtype=torch.float64)

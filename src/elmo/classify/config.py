@@ -8,7 +8,7 @@ from typing import Literal
 
 from elmo.contextual.mix_config import MixConfig
 
-POOLINGS = ("mean", "max", "last", "attention")
+POOLINGS = ("mean", "max", "first", "last", "attention")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,9 @@ class NetworkConfig:
     directions, or words that attend to each other."""
     encoder_dim: int = 128
     """Units of the encoder; of an LSTM, in each direction."""
-    pooling: str = "mean+max+attention"
-    """How words become a text: mean, max, last, attention, or several joined by '+'."""
+    pooling: str = "mean+max+first+last+attention"
+    """How words become a text: mean, max, first, last, attention, or several joined by '+'. At the
+    last word the forward direction has read all of a text, at the first the backward one."""
     elmo_at_output: bool = False
     """Put a second mix of the biLM's layers beside the encoder's output, as the paper does."""
     hidden: int = 256
