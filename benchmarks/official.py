@@ -184,6 +184,8 @@ def tell(figures: Sequence[Figure], deviations: Sequence[Deviation]) -> None:
             f"| {one.size} | {one.batch} | {one.program} | {one.median:,.0f} | {spread} "
             f"| {ratio} | {one.cores_of_others:.2f} cores |"
         )
+    if not deviations:
+        return
     print("\n| model | layer | mean cosine of bf16 and fp32 | lowest | largest difference |")
     print("|---|---|---|---|---|")
     for two in deviations:
