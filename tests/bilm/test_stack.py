@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.bilm.numpy_bilm import array, lstm, stack
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.lstm import LSTMLayer
+from elmo.bilm.lstm import LSTMLayer, LSTMState
+from elmo.bilm.ragged import Ragged
 from elmo.bilm.stack import LSTMStack, variational_dropout
 from elmo.text.batches import Rows
 
@@ -108,3 +111,40 @@ def test_a_part_of_a_batch_drops_what_it_drops_in_the_whole(step):
         part = variational_dropout(values[:, rows.places], 0.5, random, rows)
         assert torch.equal(part, whole[:, rows.places])
         assert len(rows) == part.shape[1]
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=4).filter(any),
+    st.booleans(),
+    st.sampled_from([None, 3]),
+    st.integers(0, 50),
+)
+@settings(max_examples=30)
+def test_without_padding_a_stack_reads_what_it_reads_with_it(
+    lengths: list[int], skip: bool, seed_of_dropout: int | None, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    both = build(layers=2, skip=skip, dropout=0.4)
+    vectors = torch.randn(7, WIDTH, dtype=torch.float64)
+    places = torch.randint(0, 7, (max(lengths), len(lengths)))
+    states = [
+        LSTMState(torch.rand(len(lengths), WIDTH).double(), torch.rand(len(lengths), 5).double())
+        for _ in range(2)
+    ]
+    generators = [
+        None if seed_of_dropout is None else torch.Generator().manual_seed(seed_of_dropout)
+        for _ in range(3)
+    ]
+    steps = torch.tensor(lengths)
+    padded = both(vectors[places], states, steps, generators[0])
+    ragged = Ragged.of(steps)
+    flat = places[ragged.step, ragged.text]
+    found = both.read_ragged(vectors, flat, ragged, states, generators[1])
+    for one, other in zip(found.layers, padded.layers, strict=True):
+        torch.testing.assert_close(one, other[ragged.step, ragged.text])
+    for one, other in zip(found.states, padded.states, strict=True):
+        torch.testing.assert_close(one.output, other.output)
+        torch.testing.assert_close(one.cell, other.cell)
+    lower = both.read_ragged(vectors, flat, ragged, states, generators[2], depth=1)
+    assert len(lower.layers) == len(lower.states) == 1
+    assert torch.equal(lower.layers[0], found.layers[0])

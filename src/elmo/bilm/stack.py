@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.lstm import LSTMLayer, LSTMState
+from elmo.bilm.ragged import Ragged
 from elmo.text.batches import Rows
 
 
@@ -18,7 +20,7 @@ from elmo.text.batches import Rows
 class StackOutput:
     """What each layer put out, and where each one stands."""
 
-    layers: tuple[Tensor, ...]  # each (time, batch, width)
+    layers: tuple[Tensor, ...]  # each (time, batch, width), or (rows, width)
     states: tuple[LSTMState, ...]
 
 
@@ -49,14 +51,59 @@ class LSTMStack(nn.Module):
         rows: Rows | None = None,
     ) -> StackOutput:
         """Read (time, batch, width); `random` draws the dropout, and without it none is dropped."""
+
+        def drop(values: Tensor) -> Tensor:
+            return variational_dropout(values, self.dropout, random, rows)
+
+        def read(number: int, inputs: Tensor) -> tuple[Tensor, LSTMState]:
+            return self.layer(number)(inputs, None if states is None else states[number], lengths)
+
+        return self._climb(tokens, drop, read, len(self.layers))
+
+    def read_ragged(
+        self,
+        vectors: Tensor,
+        places: Tensor,
+        ragged: Ragged,
+        states: Sequence[LSTMState] | None = None,
+        random: torch.Generator | None = None,
+        depth: int | None = None,
+    ) -> StackOutput:
+        """Read texts in rows, each the vector at its place, (rows,), among distinct words' vectors.
+
+        States are in the order of the texts. With a depth, only so many lower layers read.
+        """
+        by_word = random is None  # dropout would make the same word different in each text
+        tokens = vectors if by_word else functional.embedding(places, vectors)
+
+        def drop(values: Tensor) -> Tensor:
+            return ragged_dropout(values, self.dropout, random, ragged)
+
+        def read(number: int, inputs: Tensor) -> tuple[Tensor, LSTMState]:
+            state = None if states is None else states[number].of_texts(ragged.order)
+            below = places if by_word and number == 0 else None
+            output, end = self.layer(number).read(inputs, state, ragged.way, below)
+            return output, end.of_texts(ragged.order.argsort())
+
+        return self._climb(tokens, drop, read, len(self.layers) if depth is None else depth)
+
+    def layer(self, number: int) -> LSTMLayer:
+        """One of the layers, the lowest being number 0."""
+        return cast("LSTMLayer", self.layers[number])
+
+    def _climb(
+        self,
+        tokens: Tensor,
+        drop: Callable[[Tensor], Tensor],
+        read: Callable[[int, Tensor], tuple[Tensor, LSTMState]],
+        depth: int,
+    ) -> StackOutput:
         outputs: list[Tensor] = []
         ends: list[LSTMState] = []
-        states = states or [None] * len(self.layers)
         output = tokens
-        for number, (module, state) in enumerate(zip(self.layers, states, strict=True)):
-            layer = cast("LSTMLayer", module)
-            layer_input = variational_dropout(output, self.dropout, random, rows)
-            output, end = layer(layer_input, state, lengths)
+        for number in range(depth):
+            layer_input = drop(output)
+            output, end = read(number, layer_input)
             if self.skip and number > 0:
                 output = output + layer_input
             outputs.append(output)
@@ -79,3 +126,13 @@ def variational_dropout(
     if rows is not None:
         kept = kept[:, rows.places]
     return values * (kept.to(values.dtype) / (1 - share))
+
+
+def ragged_dropout(
+    values: Tensor, share: float, random: torch.Generator | None, ragged: Ragged
+) -> Tensor:
+    """Drop of (rows, features) what `variational_dropout` drops of the same texts with padding."""
+    if random is None or share == 0:
+        return values
+    ones = values.new_ones(1, len(ragged.order), values.shape[1])
+    return values * variational_dropout(ones, share, random)[0, ragged.text]
