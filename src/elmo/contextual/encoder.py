@@ -33,6 +33,7 @@ class Encoder:
         self.model = model
         self.config = config
         self.state = start
+        self._wanted = _wanted(config, model)
         self._mix = _mix_for(config, model, mix)
 
     @property
@@ -63,9 +64,11 @@ class Encoder:
             return
         size = self.config.batch_tokens
         if self.config.start != "carry":
-            yield from read_alike(self.model, texts, size, self.state)
+            yield from read_alike(self.model, texts, size, self.state, self._wanted)
             return
-        for group in read_in_order(self.model, texts, size, self.config.slots, self.state):
+        for group in read_in_order(
+            self.model, texts, size, self.config.slots, self.state, self._wanted
+        ):
             self.state = group.activations.state
             yield group
 
@@ -84,20 +87,27 @@ def _arrays(values: Tensor) -> Vectors:
     return values.float().cpu().numpy()
 
 
-def _mix_for(config: EncodeConfig, model: BiLM, mix: LayerMix) -> LayerMix | None:
-    """What is done with the layers; nothing where all of them are asked for."""
+def _wanted(config: EncodeConfig, model: BiLM) -> tuple[int, ...]:
+    """The layers that are needed: where one is asked for, none above it is computed."""
     layer, layers = config.layer, 1 + model.config.layers
-    if layer == "all":
-        return None
-    if layer == "mix":
-        return mix
+    if layer == "top":
+        return (layers - 1,)
     if isinstance(layer, str):
-        chosen = MixConfig(mix=layer)
-    elif 0 <= layer < layers:
-        chosen = MixConfig(mix="layer", mix_layer=layer)
-    else:
-        raise UserError(
-            f"layer {layer} was asked for, but this model has layers 0 to {layers - 1}, 0 being "
-            "the words alone"
-        )
-    return LayerMix(chosen, layers, 2 * model.config.width).to(model.device)
+        return tuple(range(layers))
+    if 0 <= layer < layers:
+        return (layer,)
+    raise UserError(
+        f"layer {layer} was asked for, but this model has layers 0 to {layers - 1}, 0 being "
+        "the words alone"
+    )
+
+
+def _mix_for(config: EncodeConfig, model: BiLM, mix: LayerMix) -> LayerMix | None:
+    """What is done with the layers that are wanted; nothing where all of them are asked for."""
+    if config.layer == "all":
+        return None
+    if config.layer == "mix":
+        return mix
+    kind = config.layer if isinstance(config.layer, str) else "top"
+    wanted = len(_wanted(config, model))
+    return LayerMix(MixConfig(mix=kind), wanted, 2 * model.config.width).to(model.device)

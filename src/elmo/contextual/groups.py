@@ -49,11 +49,16 @@ class _Numbered:
 
 
 def read_alike(
-    model: BiLM, texts: Sequence[Words], batch_tokens: int, start: BiLMState | None = None
+    model: BiLM,
+    texts: Sequence[Words],
+    batch_tokens: int,
+    start: BiLMState | None = None,
+    wanted: Sequence[int] | None = None,
 ) -> Iterator[GroupLayers]:
     """Read texts of like length together, each from the same state (of one row; none: zeros).
 
-    A text longer than a batch is read alone, in windows.
+    A text longer than a batch is read alone, in windows. Only the `wanted` layers are computed, by
+    default all.
     """
     numbered = _Numbered.of(texts, model)
     for group in plan_shard(
@@ -63,7 +68,8 @@ def read_alike(
         lengths = [len(texts[number]) for number in numbers]
         state = None if start is None else repeated(start, len(numbers))
         windows = numbered.windows(group, batch_tokens)
-        yield GroupLayers(numbers, read_layers(model, windows, lengths, batch_tokens, state))
+        read = read_layers(model, windows, lengths, batch_tokens, state, wanted=wanted)
+        yield GroupLayers(numbers, read)
 
 
 def read_in_order(
@@ -72,10 +78,12 @@ def read_in_order(
     batch_tokens: int,
     slots: int,
     state: BiLMState | None = None,
+    wanted: Sequence[int] | None = None,
 ) -> Iterator[GroupLayers]:
     """Read texts in the order given, so many side by side, each slot's state carried on.
 
-    Each direction reads through its last boundary: the states given are those behind it.
+    Each direction reads through its last boundary: the states given are those behind it. All
+    layers read on, and the `wanted` ones are given, by default all.
     """
     numbered = _Numbered.of(texts, model)
     window = max(2, batch_tokens // slots)
@@ -87,7 +95,8 @@ def read_in_order(
         lengths = [len(texts[number]) for number in numbers]
         read = read_layers(model, windows, lengths, window, state)
         state = _behind_boundary(model, read.state, numbered.table, len(numbers))
-        yield GroupLayers(numbers, LayerActivations(read.layers, read.lengths, state))
+        layers = read.layers if wanted is None else read.layers[list(wanted)]
+        yield GroupLayers(numbers, LayerActivations(layers, read.lengths, state))
 
 
 def _group(shard: Shard, numbers: Sequence[int]) -> Group:

@@ -8,25 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 
 import torch
 from torch import Tensor
 
-from elmo.bilm.lstm import LSTMState
-from elmo.bilm.model import BiLM, BiLMState, LayerActivations, Randomness
-from elmo.bilm.side_by_side import run_side_by_side
-from elmo.bilm.stack import LSTMStack, StackOutput
+from elmo.bilm.joined import join
+from elmo.bilm.model import BiLM, BiLMState, LayerActivations, Randomness, StackState
+from elmo.bilm.ragged import Ragged
+from elmo.bilm.side_by_side import Work, run_side_by_side
+from elmo.bilm.stack import LSTMStack
 from elmo.bilm.tokens import look_up
-from elmo.text.batches import Batch, Reading
-
-
-@dataclass(frozen=True)
-class _DirectionOutput:
-    """What a direction made of a window, in its own reading order."""
-
-    layers: Tensor  # (1 + layers, time, batch, width), the words themselves first
-    state: tuple[LSTMState, ...]
+from elmo.text.batches import Batch
 
 
 def read_layers(
@@ -36,61 +28,109 @@ def read_layers(
     window: int,
     state: BiLMState | None = None,
     random: Randomness | None = None,
+    wanted: Sequence[int] | None = None,
 ) -> LayerActivations:
     """The layers of texts of so many words, read side by side in windows of so many steps.
 
-    Gradients flow, within a window, if they are on; `random` draws the dropout of the biLM.
+    Gradients flow, within a window, if they are on; `random` draws the dropout of the biLM. Only
+    the `wanted` layers are given, by default all, and what is above them is not computed.
     """
+    wanted = range(1 + model.config.layers) if wanted is None else wanted
     lengths = torch.tensor(words, device=model.device)
-    layers = _room(model, len(words), max(words))
-    width = model.config.width
+    shape = (len(wanted), len(words), max(words), 2 * model.config.width)
+    layers = torch.zeros(shape, dtype=_precision(model), device=model.device)
     for number, batch in enumerate(windows):
-        ahead, behind = _read_both(model, batch.to(model.device), state, random)
-        time = torch.arange(ahead.layers.shape[1], device=model.device)
-        steps = (number * window + time)[:, None].expand(-1, len(words))
-        # Step 0 is a boundary. A forward stack then meets the first word, a backward one the last.
-        _put(layers[..., :width], ahead.layers, steps - 1, lengths)
-        _put(layers[..., width:], behind.layers, lengths - steps, lengths)
-        state = BiLMState(ahead.state, behind.state)
+        batch = batch.to(model.device)
+        vectors = model.token_layer(batch.words).to(model.compute_dtype)
+        paths = _paths(model, batch, number * window, lengths, wanted, state, random)
+        if torch.is_grad_enabled():
+            found, state = _read_with_gradients(paths, vectors, layers)
+            layers = found if number == 0 else layers + found
+        else:
+            state = _read_into(paths, vectors, layers)
     assert state is not None
     return LayerActivations(layers, lengths, state)
 
 
-def _room(model: BiLM, batch: int, words: int) -> Tensor:
-    """Zeros to put the layers into, in single precision or better."""
-    kind = torch.promote_types(model.compute_dtype, torch.float32)
-    shape = (1 + model.config.layers, batch, words, 2 * model.config.width)
-    return torch.zeros(shape, dtype=kind, device=model.device)
+@dataclass(frozen=True)
+class _Path:
+    """One direction's way through a window, and the words it meets there."""
+
+    stack: LSTMStack
+    places: Tensor  # (rows,), which of the distinct words each row reads
+    ragged: Ragged
+    word: Tensor  # (rows,), the word of its text that each row meets; none if out of the text
+    lengths: Tensor  # (batch,), words a text
+    wanted: Sequence[int]
+    states: StackState | None
+    random: torch.Generator | None
+
+    def read(self, vectors: Tensor, into: Tensor) -> StackState:
+        """Put the wanted layers at their words in (layers, batch, words, width)."""
+        read = self.stack.read_ragged(
+            vectors, self.places, self.ragged, self.states, self.random, max(self.wanted)
+        )
+        is_word = (self.word >= 0) & (self.word < self.lengths[self.ragged.text])
+        rows = is_word.nonzero()[:, 0]
+        found = [
+            look_up(vectors, self.places[rows])
+            if layer == 0
+            else read.layers[layer - 1].index_select(0, rows)
+            for layer in self.wanted
+        ]
+        into[:, self.ragged.text[rows], self.word[rows]] = torch.stack(found).to(into.dtype)
+        return read.states
 
 
-def _put(into: Tensor, layers: Tensor, places: Tensor, lengths: Tensor) -> None:
-    """Put each step's outputs at the place of its word, if it has one; (time, batch) places."""
-    time, column = ((places >= 0) & (places < lengths)).nonzero(as_tuple=True)
-    into[:, column, places[time, column]] = layers[:, time, column].to(into.dtype)
+def _paths(
+    model: BiLM,
+    batch: Batch,
+    first_step: int,
+    lengths: Tensor,
+    wanted: Sequence[int],
+    state: BiLMState | None,
+    random: Randomness | None,
+) -> list[_Path]:
+    """The ways of both directions through a window that begins at a step of the texts."""
+    paths: list[_Path] = []
+    for number, (stack, reading) in enumerate(zip(model.directions, batch.readings, strict=True)):
+        ragged = Ragged.of(reading.lengths)
+        step = first_step + ragged.step
+        # Step 0 is a boundary. A forward stack then meets the first word, a backward one the last.
+        word = step - 1 if stack is model.forward_stack else lengths[ragged.text] - step
+        places = reading.inputs[ragged.step, ragged.text]
+        states = None if state is None else state[number][: max(wanted)]
+        generator = None if random is None else random[number]
+        paths.append(_Path(stack, places, ragged, word, lengths, wanted, states, generator))
+    return paths
 
 
-def _read_both(
-    model: BiLM, batch: Batch, state: BiLMState | None, random: Randomness | None
-) -> tuple[_DirectionOutput, _DirectionOutput]:
-    vectors = model.token_layer(batch.words).to(model.compute_dtype)
-    works = zip(
-        model.directions, batch.readings, state or (None, None), random or (None, None),
-        strict=True,
-    )  # fmt: skip
+def _read_into(paths: Sequence[_Path], vectors: Tensor, layers: Tensor) -> BiLMState:
+    ahead, behind = paths
+    left, right = layers.chunk(2, dim=-1)
+    states = run_side_by_side(
+        lambda: ahead.read(vectors, left), lambda: behind.read(vectors, right)
+    )
+    return BiLMState(*states)
 
-    def read(
-        stack: LSTMStack,
-        reading: Reading,
-        states: tuple[LSTMState, ...] | None,
-        generator: torch.Generator | None,
-    ) -> _DirectionOutput:
-        inputs = look_up(vectors, reading.inputs)
-        output: StackOutput = stack(inputs, states, reading.lengths, generator)
-        return _DirectionOutput(torch.stack([inputs, *output.layers]), output.states)
 
-    if torch.is_grad_enabled():
-        ahead, behind = starmap(read, works)
-    else:
-        forward, backward = works
-        ahead, behind = run_side_by_side(lambda: read(*forward), lambda: read(*backward))
-    return ahead, behind
+def _read_with_gradients(
+    paths: Sequence[_Path], vectors: Tensor, like: Tensor
+) -> tuple[Tensor, BiLMState]:
+    """What a window adds to the layers, and where it leaves the model."""
+
+    def work(path: _Path) -> Work[StackState]:
+        def read(vectors: Tensor) -> tuple[Tensor, StackState]:
+            half = torch.zeros_like(like.chunk(2, dim=-1)[0])
+            states = path.read(vectors, half)
+            return half, tuple(state.detach() for state in states)
+
+        return Work(read, vectors, list(path.stack.parameters()))
+
+    (left, ahead), (right, behind) = join(*(work(path) for path in paths))
+    return torch.cat([left, right], dim=-1), BiLMState(ahead, behind)
+
+
+def _precision(model: BiLM) -> torch.dtype:
+    """Layers are given in single precision or better."""
+    return torch.promote_types(model.compute_dtype, torch.float32)
