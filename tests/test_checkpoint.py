@@ -282,3 +282,8 @@ def test_a_description_tells_what_the_card_says(folder: Path) -> None:
     assert describe_model(folder).held_out_perplexity == HeldOutPerplexity(12.5, 13.0)
     (folder / "README.md").write_text("Nothing was held out.\n")
     assert describe_model(folder).held_out_perplexity is None
+
+
+def test_weights_are_as_readable_as_other_files(folder: Path) -> None:
+    modes = {name: (folder / name).stat().st_mode for name in ("config.json", "model.safetensors")}
+    assert modes["model.safetensors"] == modes["config.json"]

@@ -118,10 +118,14 @@ def model_tensors(model: BiLM) -> dict[str, Tensor]:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file that is whole or not there."""
     with written_whole(path) as beside:
+        beside.touch()
+        readers = beside.stat().st_mode
         try:
             save_file({name: one.contiguous().cpu() for name, one in tensors.items()}, beside)
         except SafetensorError as error:
             raise OSError(_errno_of(error), str(error)) from None
+        # The library makes files that only their owner may read.
+        beside.chmod(readers)
 
 
 def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
