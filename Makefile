@@ -9,7 +9,7 @@ WHEEL_VENV := build/wheel-venv
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test lint types imports pytest wheel format clean
+.PHONY: help install test lint types imports pytest wheel soak format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, impo
 	$(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-compile $(WHEEL_DIR)/*.whl
 	$(WHEEL_VENV)/bin/python -I tests/check_wheel.py src
+
+soak: $(INSTALLED)  ## Run the long tests of failures: kills, lost machines, damaged files
+	ELMO_SOAK=1 $(BIN)/python -m pytest tests/faults
 
 format: $(INSTALLED)  ## Mend what ruff can mend
 	$(BIN)/ruff check --fix .

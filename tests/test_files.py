@@ -230,3 +230,22 @@ def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
     remove_leftovers(tmp_path)
     names = {path.name for path in tmp_path.rglob("*")}
     assert names == {"checkpoints", "README.md"}
+
+
+def test_a_deletion_that_is_cut_short_leaves_nothing_under_the_name(tmp_path, monkeypatch):
+    folder = tmp_path / "step"
+    folder.mkdir()
+    (folder / "a").write_text("a")
+    (folder / "b").write_text("b")
+
+    def cut_short(path: Path) -> None:
+        (path / "a").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo.files.shutil.rmtree", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            files.remove_whole(folder)
+    assert not folder.exists()
+    files.remove_leftovers(tmp_path)
+    assert not list(tmp_path.iterdir())

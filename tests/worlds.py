@@ -22,7 +22,7 @@ def in_world(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["elmo.pretrain.run"])
     answers = context.Queue()
-    port = _free_port()
+    port = free_port()
     processes = [
         context.Process(target=_process, args=(rank, size, port, answers, work, arguments))
         for rank in range(size)
@@ -74,7 +74,8 @@ def _process(
     answers.put((rank, pickle.dumps(answer)))
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]

@@ -44,13 +44,20 @@ def folder_written_whole(path: Path) -> Generator[Path]:
             sync(file)
         sync(beside)
         if path.exists():
-            shutil.rmtree(path)
+            remove_whole(path)
         beside.replace(path)
         sync(path.parent)
     except OSError as error:
         raise explained(error, path) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def remove_whole(path: Path) -> None:
+    """Delete a folder; if the process dies on the way, none of it is left under its name."""
+    doomed = path.with_name(f".{path.name}.{os.getpid()}.deleted.partial")
+    path.replace(doomed)
+    shutil.rmtree(doomed)
 
 
 def remove_leftovers(folder: Path) -> None:

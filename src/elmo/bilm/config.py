@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+LARGEST_SIZE = 1 << 17
+LARGEST_STACK = 256
+"""Bounds that no model comes near: whoever writes more in a file of settings means no good."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CharacterConfig:
@@ -27,14 +31,16 @@ class CharacterConfig:
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
-        if self.char_dim < 1:
-            yield f"char_dim: must be positive, got {self.char_dim}"
+        if not 1 <= self.char_dim <= LARGEST_SIZE:
+            yield f"char_dim: expected 1 to {LARGEST_SIZE:,}, got {self.char_dim}"
         if not self.filters or any(width < 1 or number < 1 for width, number in self.filters):
             yield f"filters: expected pairs of positive width and number, got {self.filters}"
         if any(width > 50 for width, _ in self.filters):
             yield "filters: a filter cannot be wider than the 50 characters of a word"
-        if self.highways < 0:
-            yield f"highways: cannot be negative, got {self.highways}"
+        if len(self.filters) > LARGEST_STACK or self.features > LARGEST_SIZE:
+            yield f"filters: at most {LARGEST_STACK} pairs, of {LARGEST_SIZE:,} filters in all"
+        if not 0 <= self.highways <= LARGEST_STACK:
+            yield f"highways: expected 0 to {LARGEST_STACK}, got {self.highways}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +115,12 @@ class BiLMConfig:
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
-        for name in ("word_dim", "layers", "hidden"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
-        if self.projection is not None and self.projection < 1:
-            yield f"projection: must be positive, got {self.projection}"
+        if not 1 <= self.layers <= LARGEST_STACK:
+            yield f"layers: expected 1 to {LARGEST_STACK}, got {self.layers}"
+        for name in ("word_dim", "hidden", "projection"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= LARGEST_SIZE:
+                yield f"{name}: expected 1 to {LARGEST_SIZE:,}, got {value}"
         for name in ("cell_clip", "projection_clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from elmo.bilm.model import BiLM, BiLMState
 from elmo.checkpoint import load_tensors, model_tensors, save_tensors
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
-from elmo.files import folder_written_whole, read_json, sha256, write_json
+from elmo.files import folder_written_whole, read_json, remove_whole, sha256, write_json
 from elmo.pretrain.position import Position
 
 KEPT = 2
@@ -61,7 +60,7 @@ def save_checkpoint(
         )
         write_json(beside / PROGRESS, to_json(progress))
     for old in sorted(folder.glob("step-*"))[:-KEPT]:
-        shutil.rmtree(old)
+        remove_whole(old)
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:

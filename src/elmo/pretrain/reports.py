@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import require_extra
-from elmo.files import write_text
+from elmo.files import explained, write_text
 from elmo.language.evaluate import Evaluation
 from elmo.pretrain.position import Position
 
@@ -75,8 +75,11 @@ class JsonLog:
         kind = "step" if isinstance(report, StepReport) else "evaluation"
         entry = {"kind": kind, "time": round(time.time(), 3), "step": report.step}
         entry |= asdict(report)
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(entry) + "\n")
+        try:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise explained(error, self._path) from error
 
 
 class TensorBoardLog:
