@@ -12,8 +12,8 @@ from elmo.bilm.input_products import InputProducts, product_gradients
 from elmo.bilm.ragged import Way
 
 FORGET_OFFSET = 1.0
-ROWS_AT_ONCE = 1024
-"""Where no gradient is wanted, the gates of so many words are held: they fit in the cache."""
+ROWS_AT_ONCE = 2048
+"""Where no gradient is wanted, the gates of so many words are held, not those of a whole batch."""
 
 
 @dataclass(frozen=True)
