@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -41,6 +41,11 @@ class Arguments:
     """Write the vectors of words for themselves, without context: those of a vocabulary file named
     instead of texts (a word a line), or the model's own. With .h5 or .hdf5, as official programs
     store and read them."""
+    engine: Literal["local", "ray"] = "local"
+    """local: this machine; ray: the cluster at $RAY_ADDRESS, or this machine's cores one by one
+    (extra: ray). It also takes fsspec addresses (s3://…) and writes a folder of Parquet files."""
+    workers: int | None = None
+    """For ray: processes that hold the model; none: one a core of the cluster."""
     tokenizer: TokenizerName = "model"
     """model: cut words as in training; whitespace: they are cut already, with spaces between."""
     device: str = "cpu"
@@ -70,6 +75,8 @@ def run(given: Arguments) -> int:
 
     if given.words:
         return _embed_words(given)
+    if given.engine == "ray":
+        return _embed_with_ray(given)
     check_vector_file(given.out)
     set_device(given.device, given.threads)
     embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
@@ -86,6 +93,23 @@ def run(given: Arguments) -> int:
         print_json({**asdict(written), "path": str(written.path)})
     else:
         print(_summary(written, given.encode))
+    return 0
+
+
+def _embed_with_ray(given: Arguments) -> int:
+    from elmo.cli.output import print_json
+    from elmo.contextual.embed_ray import embed_with_ray
+
+    if given.out.suffix != ".parquet":
+        raise UserError(f"{given.out}: ray writes Parquet; expected a name that ends in .parquet")
+    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
+    written = embed_with_ray(
+        embedder, given.sources, given.out, given.encode, read=given.read, workers=given.workers
+    )
+    if given.json:
+        print_json(asdict(written))
+    else:
+        print(f"{written.path}: {written.texts:,} texts, vectors of {written.dim:,} numbers")
     return 0
 
 

@@ -15,6 +15,7 @@ from elmo.checkpoint import LoadedModel, Text
 from elmo.config import check
 from elmo.contextual.encode_config import EncodeConfig, Layer, Output, Start
 from elmo.contextual.encoder import Encoder, Vectors
+from elmo.contextual.map_function import MapFunction
 from elmo.contextual.mix import LayerMix
 from elmo.contextual.mix_config import MixConfig
 from elmo.contextual.padding import Padded, padded
@@ -162,6 +163,13 @@ class Embedder:
         """The same for any number of texts, one after the other, a few in memory at a time."""
         encoder = self.encoder(EncodeConfig(**settings))
         return self._encode(encoder, _several(texts), progress, None)
+
+    def as_map_fn(self, column: str = "text", into: str = "vector", **settings: Any) -> MapFunction:
+        """A function for Hugging Face's datasets: `rows.map(embedder.as_map_fn(), batched=True)`.
+
+        It adds a column of vectors; settings are those of `encode`.
+        """
+        return MapFunction(self, EncodeConfig(**settings), column, into)
 
     def encoder(self, config: EncodeConfig) -> Encoder:
         """What encodes words by these settings."""

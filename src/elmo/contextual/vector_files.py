@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -63,23 +63,29 @@ def _lists(part: PartTexts) -> Iterator[str]:
     return (json.dumps(words, ensure_ascii=False) for words in part.words)
 
 
-def _write_parquet(path: Path, parts: PartsFolder, pooled: bool) -> None:
+def vector_table(ids: Sequence[int], texts: PartTexts, vectors: Vectors, *, pooled: bool) -> Any:
+    """Texts and their vectors as an Arrow table, a row a text."""
     pa: Any = require_extra("pyarrow", "parquet")
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "text": pa.array(texts.texts, pa.string()),
+            "tokens": pa.array(texts.words, pa.list_(pa.string())),
+            "vector": _nested(pa, vectors, None if pooled else texts.lengths),
+        }
+    )
+
+
+def _write_parquet(path: Path, parts: PartsFolder, pooled: bool) -> None:
     parquet: Any = require_extra("pyarrow.parquet", "parquet")
     writer: Any = None
     first = 0
     for texts, vectors in zip(parts.texts(), parts.vectors(), strict=True):
-        table = pa.table(
-            {
-                "id": pa.array(range(first, first + len(texts.texts)), pa.int64()),
-                "text": pa.array(texts.texts, pa.string()),
-                "tokens": pa.array(texts.words, pa.list_(pa.string())),
-                "vector": _nested(pa, vectors, None if pooled else texts.lengths),
-            }
-        )
+        last = first + len(texts.texts)
+        table = vector_table(range(first, last), texts, vectors, pooled=pooled)
         writer = writer or parquet.ParquetWriter(path, table.schema)
         writer.write_table(table)
-        first += len(texts.texts)
+        first = last
     writer.close()
 
 

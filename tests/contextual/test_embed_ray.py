@@ -1,0 +1,109 @@
+"""Embedding with Ray: on a local cluster of two workers, row by row what one process writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.pretrain.conftest import write_corpus
+
+from elmo.bilm.config import BiLMConfig
+from elmo.bilm.model import BiLM
+from elmo.checkpoint import LoadedModel
+from elmo.cli.main import main
+from elmo.contextual import embed_ray
+from elmo.contextual.embed_ray import embed_with_ray
+from elmo.contextual.embed_text import embed_text
+from elmo.contextual.embedder import Embedder
+from elmo.contextual.encode_config import EncodeConfig
+from elmo.errors import UserError
+from elmo.text.tokenizers import TokenizerConfig
+
+ray = pytest.importorskip("ray", reason="needs the extra `ray`")
+parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, at import and at exit
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Two workers on this machine."""
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def embedder(vocabulary) -> Embedder:
+    torch.manual_seed(0)
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
+    return Embedder(LoadedModel(model, TokenizerConfig()))
+
+
+@pytest.fixture
+def sources(tmp_path) -> list[str]:
+    """Several files of several kinds, and blank lines among the texts."""
+    write_corpus(tmp_path / "a.txt", documents=50)
+    (tmp_path / "b.txt").write_text("\none text\n\n   \nanother , with the cat\n")
+    (tmp_path / "c.csv").write_text('id,text\n1,"the cat, ""sat"""\n2,\n3,a mat\n')
+    return [str(tmp_path / name) for name in ("c.csv", "a.txt", "b.txt")]
+
+
+def rows(path: Path) -> list[dict[str, object]]:
+    return parquet.read_table(path).sort_by("id").to_pylist()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [EncodeConfig(), EncodeConfig(output="tokens", layer="all", start="warm")],
+    ids=["pooled", "tokens"],
+)
+def test_the_rows_are_those_of_one_process(embedder, sources, tmp_path, monkeypatch, config):
+    monkeypatch.setattr(embed_ray, "TEXTS_A_BLOCK", 8)
+    written = embed_with_ray(embedder, sources, tmp_path / "ray.parquet", config, workers=2)
+    embed_text(embedder, sources, tmp_path / "local.parquet", config)
+    mine, theirs = rows(tmp_path / "ray.parquet"), rows(tmp_path / "local.parquet")
+    assert written.texts == len(mine) == len(theirs) == 51 + 2 + 2
+    assert len(list((tmp_path / "ray.parquet").glob("*.parquet"))) > 1, "all came from one block"
+    for one, other in zip(mine, theirs, strict=True):
+        assert (one["id"], one["text"], one["tokens"]) == (
+            other["id"],
+            other["text"],
+            other["tokens"],
+        )
+        torch.testing.assert_close(torch.tensor(one["vector"]), torch.tensor(other["vector"]))
+
+
+def test_addresses_are_read_and_written(embedder, sources, tmp_path):
+    addresses = [f"file://{source}" for source in sources]
+    out = f"file://{tmp_path / 'there.parquet'}"
+    embed_with_ray(embedder, addresses, out, workers=1)
+    embed_text(embedder, sources, tmp_path / "local.parquet")
+    mine, theirs = rows(tmp_path / "there.parquet"), rows(tmp_path / "local.parquet")
+    assert [row["text"] for row in mine] == [row["text"] for row in theirs]
+    with pytest.raises(UserError, match="there already"):
+        embed_with_ray(embedder, addresses, out)
+
+
+def test_mistakes_are_told_and_leave_nothing(embedder, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"fine\n\xff\xfe\n")
+    with pytest.raises(UserError, match=r"bad\.txt"):
+        embed_with_ray(embedder, str(tmp_path / "bad.txt"), tmp_path / "out.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
+    (tmp_path / "bad.txt").write_text("fine\na <S> b\n")
+    spaced = Embedder(replace(embedder.loaded, tokenizer=TokenizerConfig(tokenizer="whitespace")))
+    with pytest.raises(UserError, match="text 1: a text holds '<S>'"):
+        embed_with_ray(spaced, str(tmp_path / "bad.txt"), tmp_path / "out.parquet")
+    with pytest.raises(UserError, match="cannot be divided"):
+        embed_with_ray(
+            embedder, str(tmp_path / "bad.txt"), tmp_path / "x", EncodeConfig(start="carry")
+        )
+
+
+def test_the_command_wants_parquet(capsys, tmp_path):
+    (tmp_path / "a.txt").write_text("the cat\n")
+    given = ["embed", str(tmp_path / "a.txt"), "--engine", "ray"]
+    assert main([*given, "--out", str(tmp_path / "x.npz")]) == 2
+    assert "Parquet" in capsys.readouterr().err
