@@ -33,7 +33,9 @@ def vectors_of(path: Path) -> Any:
 
 def test_pooled_vectors(model: Path, texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = texts.with_name("vectors.npz")
-    assert main(["embed", str(texts), "--model", str(model), "--out", str(out), "--threads", "1"]) == 0
+    assert (
+        main(["embed", str(texts), "--model", str(model), "--out", str(out), "--threads", "1"]) == 0
+    )
     wanted = Embedder.from_pretrained(model).encode(TEXTS)
     np.testing.assert_allclose(vectors_of(out), wanted, rtol=0, atol=1e-6)
     shown = capsys.readouterr().out
@@ -89,7 +91,9 @@ def test_words_for_themselves(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, listed = tmp_path / "own.npz", tmp_path / "few.hdf5"
-    assert main(["embed", "--model", str(model), "--words", "--out", str(out), "--threads", "1"]) == 0
+    assert (
+        main(["embed", "--model", str(model), "--words", "--out", str(out), "--threads", "1"]) == 0
+    )
     embedder = Embedder.from_pretrained(model)
     wanted = embedder.model.token_layer.word_vectors
     assert wanted is not None
