@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from elmo.distributed import World
 from elmo.pretrain.loop import train
 from elmo.pretrain.presets import DEFAULT
 from elmo.pretrain.run_config import RunConfig, prepared_corpus
@@ -80,6 +81,7 @@ def measure(what: str, source: str, cache: Path, steps: int) -> None:
             keep=lambda position, evaluation: None,
             report=lambda report: None,
             stop=lambda: next(left, None) is None,
+            world=World(),
         )
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
