@@ -230,8 +230,11 @@ def test_a_config_of_another_format_is_refused(folder: Path) -> None:
 
 
 def test_huge_settings_take_no_memory(folder: Path) -> None:
-    edit(folder, {"model": {"hidden": 10**7, "projection": 4}})
+    edit(folder, {"model": {"hidden": 10**5, "projection": 4}})
     with pytest.raises(UserError, match="does not fit"):
+        load_model(folder)
+    edit(folder, {"model": {"hidden": 10**7, "projection": 4}})
+    with pytest.raises(UserError, match="hidden: expected 1 to 131,072, got 10000000"):
         load_model(folder)
 
 

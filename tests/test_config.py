@@ -144,7 +144,7 @@ def test_defaults_contradict_nothing() -> None:
 @pytest.mark.parametrize(
     ("config", "names"),
     [
-        (BiLMConfig(layers=0, hidden=0, word_dim=0), ["word_dim", "layers", "hidden"]),
+        (BiLMConfig(layers=0, hidden=0, word_dim=0), ["layers", "word_dim", "hidden"]),
         (BiLMConfig(dropout=1.0), ["dropout"]),
         (BiLMConfig(projection=0, word_dim=0), ["word_dim", "projection"]),
         (BiLMConfig(projection_clip=1.0), ["projection_clip"]),

@@ -126,16 +126,19 @@ def test_numbers_that_were_never_written_are_refused(folder: Path) -> None:
     assert "CNN/b_cnn_0 was never written" in refused(folder)
 
 
-def test_options_and_weights_cannot_claim_memory_together(folder: Path) -> None:
+def test_options_and_weights_cannot_claim_memory_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo.interop.hdf5.SMALL", 1 << 20)
     options = json.loads((folder / "options.json").read_text())
-    options["lstm"]["dim"] = 10**8
+    options["lstm"]["dim"] = 10**5
     (folder / "options.json").write_text(json.dumps(options))
     with h5py.File(folder / "weights.hdf5", "a") as file:
         for direction in (0, 1):
             for layer in (0, 1):
                 cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
                 for name, shape in (
-                    ("W_0", (8, 4 * 10**8)), ("B", (4 * 10**8,)), ("W_P_0", (10**8, 4))
+                    ("W_0", (8, 4 * 10**5)), ("B", (4 * 10**5,)), ("W_P_0", (10**5, 4))
                 ):  # fmt: skip
                     del file[f"{cell}/{name}"]
                     chunks = tuple(min(size, 1000) for size in shape)
@@ -145,13 +148,20 @@ def test_options_and_weights_cannot_claim_memory_together(folder: Path) -> None:
     assert "bytes of numbers, which a file of" in refused(folder)
 
 
-@pytest.mark.parametrize("change", [{"n_layers": 10**9}, {"dim": 10**12}, {"projection_dim": 5}])
+@pytest.mark.parametrize("change", [{"n_layers": 10**9}, {"dim": 10**5}, {"projection_dim": 5}])
 def test_options_that_contradict_the_weights_are_told(folder: Path, change: dict[str, int]) -> None:
     options = json.loads((folder / "options.json").read_text())
     options["lstm"] |= change
     (folder / "options.json").write_text(json.dumps(options))
     message = refused(folder)
     assert "n_layers" in message or "lstm" in message
+
+
+def test_a_size_beyond_all_bounds_is_told(folder: Path) -> None:
+    options = json.loads((folder / "options.json").read_text())
+    options["lstm"]["dim"] = 10**12
+    (folder / "options.json").write_text(json.dumps(options))
+    assert "options.json: hidden: expected 1 to 131,072, got 1000000000000" in refused(folder)
 
 
 @pytest.mark.parametrize(
