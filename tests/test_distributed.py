@@ -7,6 +7,7 @@ import os
 import pytest
 import torch
 from tests.worlds import in_world
+from torch.distributed import TCPStore
 
 from elmo import distributed
 from elmo.distributed import World, joined
@@ -90,6 +91,15 @@ def test_a_lost_process_is_noticed_at_once():
     assert lost is None
     assert isinstance(left, UserError)
     assert "another process of this run is gone" in str(left)
+
+
+def test_the_dead_are_not_called_after_a_restart():
+    """torchrun's store remembers them; who comes first must wait for the living."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    in_world(2, die, store=store)
+    for size in (2, 3):
+        found = in_world(size, speak, store=store)
+        assert [one["told"] for one in found] == ["naïve 雨 0"] * size
 
 
 def test_what_torchrun_says_is_heard(monkeypatch):

@@ -7,28 +7,43 @@ import os
 import pickle
 import queue
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.distributed import TCPStore
 
 from elmo.distributed import joined
 
-SECONDS = 120
+SECONDS = 300
 
 
-def in_world(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Call `work(world, *arguments)` in so many processes; what each returned or raised."""
+def in_world(
+    size: int, work: Callable[..., Any], *arguments: Any, store: TCPStore | None = None
+) -> list[Any]:
+    """Call `work(world, *arguments)` in so many processes; what each returned or raised.
+
+    With a `store`, they meet there, as if torchrun had started them; the first one comes last.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["elmo.pretrain.run"])
     answers = context.Queue()
-    port = free_port()
+    common = {
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port() if store is None else store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": str(store is not None),
+    }
     processes = [
-        context.Process(target=_process, args=(rank, size, port, answers, work, arguments))
+        context.Process(target=_process, args=(rank, common, answers, work, arguments))
         for rank in range(size)
     ]
-    for process in processes:
+    for process in reversed(processes):
         process.start()
+        if store is not None:
+            time.sleep(0.5)
     try:
         found = dict(_answers(processes, answers))
     finally:
@@ -54,16 +69,9 @@ def _answers(processes: list[Any], answers: Any) -> list[tuple[int, Any]]:
 
 
 def _process(
-    rank: int, size: int, port: int, answers: Any, work: Callable[..., Any], arguments: Any
+    rank: int, common: dict[str, str], answers: Any, work: Callable[..., Any], arguments: Any
 ) -> None:
-    os.environ |= {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "LOCAL_WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    os.environ |= {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
     try:
         with joined() as world:

@@ -7,6 +7,8 @@ one, which has nobody to ask.
 from __future__ import annotations
 
 import os
+import secrets
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,15 +111,19 @@ class World:
 @contextmanager
 def joined(device: str = "cpu") -> Generator[World]:
     """Join the processes that torchrun has started, or be alone."""
-    if _number("WORLD_SIZE", 1) == 1:
+    rank, size = _number("RANK", 0), _number("WORLD_SIZE", 1)
+    if size == 1:
         yield World()
         return
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     with _watched():
-        dist.init_process_group(backend, timeout=STEP_PATIENCE)
+        store = _fresh_store(rank, size)
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=size, timeout=STEP_PATIENCE
+        )
         patient = dist.new_group(backend="gloo", timeout=WORK_PATIENCE)
     try:
-        yield World(dist.get_rank(), dist.get_world_size(), patient)
+        yield World(rank, size, patient)
     finally:
         dist.destroy_process_group()
 
@@ -135,6 +141,41 @@ def processes_here() -> int:
 def is_launched() -> bool:
     """Whether torchrun started this process, and may start it again."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _fresh_store(rank: int, size: int) -> Any:
+    """A part of the processes' common store in which nothing is left of those that died.
+
+    torchrun may keep one store for all its restarts, and a process that is faster than the new
+    first one would find, and call, the address of the dead one. So the first process makes up a
+    name that was never used, and tells it in answer to a question that was never asked before.
+    """
+    torch_distributed: Any = dist
+    store: Any = next(torch_distributed.rendezvous("env://", rank, size, timeout=STEP_PATIENCE))[0]
+    name = secrets.token_hex(8)
+    if rank == 0:
+        _answer(store, size, name)
+    else:
+        question = name
+        store.set(f"elmo/question/{rank}", question)
+        name = store.get(f"elmo/answer/{question}").decode()
+        store.set(f"elmo/heard/{name}/{rank}", "")
+    return torch_distributed.PrefixStore(f"elmo/{name}", store)
+
+
+def _answer(store: Any, size: int, name: str) -> None:
+    """Tell the name to whoever asks, until all have heard it; dead ones' questions do no harm."""
+    end = time.monotonic() + STEP_PATIENCE.total_seconds()
+    deaf = list(range(1, size))
+    while deaf:
+        for rank in deaf:
+            if store.check([f"elmo/question/{rank}"]):
+                question = store.get(f"elmo/question/{rank}").decode()
+                store.set(f"elmo/answer/{question}", name)
+        deaf = [rank for rank in deaf if not store.check([f"elmo/heard/{name}/{rank}"])]
+        if time.monotonic() > end:
+            raise RuntimeError(f"processes {deaf} did not come")
+        time.sleep(0.01)
 
 
 @contextmanager
