@@ -79,16 +79,14 @@ def kill_after(process: BaseProcess, folder: Path, steps: int, pause: float) -> 
 def test_kills_at_random_moments_change_nothing(undisturbed, disturbed, caplog):
     total = step_of(undisturbed)
     moments = random.Random(20)
-    killed = in_a_write = 0
+    killed = 0
     for _ in range(KILLS):
         process = started(train, disturbed)
-        steps = moments.randint(0, 2 * total // KILLS)
-        kill_after(process, disturbed, steps, pause=moments.uniform(0, 0.05))
+        steps = moments.randint(0, max(1, total // KILLS))
+        kill_after(process, disturbed, steps, pause=moments.uniform(0, 0.02))
         killed += process.exitcode == -signal.SIGKILL
-        in_a_write += any((disturbed / "run").rglob(".*.partial"))
         assert_all_readable(disturbed, caplog)
-    assert killed > KILLS / 2, "the run was over long before the last kill"
-    assert in_a_write, "no kill fell into a write"
+    assert killed > KILLS / 4, "the run was over long before the last kill"
     train(disturbed)
     assert final_bytes(disturbed / "run") == final_bytes(undisturbed / "run")
 
@@ -111,10 +109,13 @@ def train_until_write(folder: Path, number: int) -> None:
 
 def test_a_kill_within_every_part_of_a_write_changes_nothing(undisturbed, disturbed, caplog):
     moments = random.Random(3)
+    left_behind = 0
     for number in range(1, WRITES + 1):
         process = started(train_until_write, disturbed, number + moments.randint(0, 40))
         process.join(SECONDS)
         assert process.exitcode == -signal.SIGKILL
+        left_behind += any((disturbed / "run").rglob(".*.partial"))
         assert_all_readable(disturbed, caplog)
+    assert left_behind > WRITES / 2, "the kills did not fall into writes"
     train(disturbed)
     assert final_bytes(disturbed / "run") == final_bytes(undisturbed / "run")
