@@ -29,6 +29,7 @@ class Outer:
     bound: float | None = None
     open: bool = True
     name: str = ""
+    fact: str | int | float | bool | None = None
     inner: Inner = field(default_factory=Inner)
 
     def problems(self) -> Iterable[str]:
@@ -51,6 +52,7 @@ OUTERS = st.builds(
     bound=st.none() | FLOATS,
     open=st.booleans(),
     name=st.text(),
+    fact=st.none() | st.text() | st.integers() | FLOATS | st.booleans(),
     inner=INNERS,
 )
 
@@ -58,6 +60,12 @@ OUTERS = st.builds(
 @given(OUTERS)
 def test_settings_survive_json(settings: Outer) -> None:
     assert from_json(Outer, json.loads(json.dumps(to_json(settings))), "it") == settings
+
+
+@pytest.mark.parametrize("fact", [True, 1, 1.0, "1", None])
+def test_a_value_of_several_types_keeps_its_own(fact: object) -> None:
+    found = from_json(Outer, {"size": 3, "fact": fact}, "it").fact
+    assert (found, type(found)) == (fact, type(fact))
 
 
 def test_a_model_config_survives_json() -> None:
@@ -93,6 +101,8 @@ def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
         ({"size": 1, "bound": float("inf")}, "it.bound: expected float, got inf"),
         ({"size": 1, "open": 1}, "it.open: expected bool, got 1"),
         ({"size": 1, "name": 3}, "it.name: expected str, got 3"),
+        ({"size": 1, "fact": [1]}, "it.fact: expected one of str, int, float, bool; got [1]"),
+        ({"size": 1, "fact": float("nan")}, "it.fact: expected float, got nan"),
         ({"size": 1, "inner": []}, "it.inner: expected an object, got list"),
         ({"size": 1, "inner": {"pairs": "ab"}}, "it.inner.pairs: expected a list, got str"),
         ({"size": 1, "inner": {"pairs": [[1]]}}, "it.inner.pairs[0]: expected 2 values, got 1"),

@@ -68,7 +68,7 @@ def _convert(kind: Any, data: object, where: str, problems: list[str]) -> object
     if origin is Literal:
         return _convert_literal(get_args(kind), data, where, problems)
     if origin in (Union, types.UnionType):
-        return _convert_optional(get_args(kind), data, where, problems)
+        return _convert_union(get_args(kind), data, where, problems)
     if origin is tuple:
         return _convert_tuple(get_args(kind), data, where, problems)
     return _convert_scalar(kind, data, where, problems)
@@ -108,13 +108,17 @@ def _convert_literal(
     return data
 
 
-def _convert_optional(
-    choices: Sequence[Any], data: object, where: str, problems: list[str]
-) -> object:
+def _convert_union(choices: Sequence[Any], data: object, where: str, problems: list[str]) -> object:
     if data is None and types.NoneType in choices:
         return None
-    (inner,) = [choice for choice in choices if choice is not types.NoneType]
-    return _convert(inner, data, where, problems)
+    kinds = [choice for choice in choices if choice is not types.NoneType]
+    # Of several scalars, the one that JSON says it is.
+    fitting = [kind for kind in kinds if kind is type(data)] if len(kinds) > 1 else kinds
+    if not fitting:
+        listed = ", ".join(kind.__name__ for kind in kinds)
+        problems.append(f"{where}: expected one of {listed}; got {data!r}")
+        return data
+    return _convert(fitting[0], data, where, problems)
 
 
 def _convert_tuple(kinds: Sequence[Any], data: object, where: str, problems: list[str]) -> object:
