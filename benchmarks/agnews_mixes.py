@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from elmo.bilm import side_by_side
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.features import FrozenFeatures
 from elmo.classify.labelled import read_labelled
@@ -67,8 +66,6 @@ def _features(model: Path) -> FrozenFeatures:
 
 def _begin() -> None:
     torch.set_num_threads(1)
-    # A forked process has none of its parent's threads.
-    side_by_side._pool.cache_clear()
 
 
 def _train(model: Path, out: Path, mix: Any, seed: int) -> None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.classify.toy import WORDS, toy_config, toy_model
+from torch import nn
 
 from elmo.bilm.model import Randomness
-from elmo.classify.config import FineTuningConfig, LearningConfig
-from elmo.classify.network import ClassifierNetwork
+from elmo.classify.config import FineTuningConfig, LearningConfig, NetworkConfig
+from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.own_words import own_vocabulary
-from elmo.classify.phases import Phase, build_optimizer, fine_tuning_phase, set_rates
+from elmo.classify.phases import (
+    Phase,
+    build_optimizers,
+    clip_gradients,
+    fine_tuning_phase,
+    network_phase,
+    set_rates,
+)
 from elmo.classify.text_rows import TextRows
 
 LOADED = toy_model()
@@ -32,10 +44,10 @@ def learning_parts(one: Phase) -> list[bool]:
 
 def test_layers_wake_from_the_top() -> None:
     one = phase(unfreeze_epochs=0.5)
-    optimizer = build_optimizer(one, 0.0)
+    optimizers = build_optimizers(one, 0.0)
     seen: list[list[bool]] = []
     for done in (0.0, 0.49, 0.5, 1.0):
-        set_rates(one, optimizer, 0.1, done)
+        set_rates(one, optimizers, 0.1, done)
         seen.append(learning_parts(one))
     network_and_top = [True, True]
     assert seen == [
@@ -51,11 +63,12 @@ def test_layers_wake_from_the_top() -> None:
 
 def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
     one = phase(rate_decay=0.5)
-    optimizer = build_optimizer(one, 0.3)
-    set_rates(one, optimizer, 0.8, 0.0)
-    rates = [group["lr"] for group in optimizer.param_groups]
+    dense, sparse = build_optimizers(one, 0.3)
+    set_rates(one, [dense, sparse], 0.8, 0.0)
+    rates = [group["lr"] for group in dense.param_groups]
     assert rates == pytest.approx([0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
-    for group in optimizer.param_groups:
+    assert [group["lr"] for group in sparse.param_groups] == [0.8]
+    for group in dense.param_groups:
         for parameter in group["params"]:
             is_matrix = parameter.dim() > 1 and parameter.shape[0] not in (13, 3 + len(WORDS))
             assert (group["weight_decay"] > 0) == is_matrix
@@ -69,3 +82,49 @@ def test_the_language_model_loss_joins_in_training_only() -> None:
     loss = one.read([0], random).language_loss
     assert loss is not None
     assert float(loss.detach()) > 0
+
+
+def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
+    network = ClassifierNetwork(NetworkConfig(own_words=4), 3, 2, 2, own_vocabulary=9)
+    own = network.own_words
+    assert own is not None
+    before = own.weight.detach().clone()
+    dense, sparse = build_optimizers(
+        network_phase(network, _NoFeatures(), LearningConfig(learning_rate=0.1)), 0.01
+    )
+    loss = own(torch.tensor([3, 5, 3])).sum()
+    loss.backward()
+    sparse.step()
+    changed = (own.weight.detach() != before).any(dim=1).nonzero().flatten()
+    assert changed.tolist() == [3, 5]
+    # The first step of Adam goes one rate along the sign of the gradient.
+    torch.testing.assert_close(own.weight.detach()[[3, 5]], before[[3, 5]] - 0.1)
+    assert id(own.weight) not in {
+        id(one) for group in dense.param_groups for one in group["params"]
+    }
+
+
+@given(st.floats(0.01, 10), st.integers(0, 100))
+def test_gradients_are_clipped_as_torch_clips_dense_ones(longest: float, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, 6, (8,), generator=random)
+    weight, other = (torch.randn(6, 3, generator=random) for _ in range(2))
+    tables: list[nn.Embedding] = []
+    for sparse in (True, False):
+        table = nn.Embedding(6, 3, _weight=weight.clone(), sparse=sparse)
+        linear = nn.Parameter(other.clone())
+        (table(ids).square().sum() + linear.pow(3).sum()).backward()
+        if sparse:
+            clip_gradients([table.weight, linear], longest)
+        else:
+            nn.utils.clip_grad_norm_([table.weight, linear], longest)
+        tables.append(table)
+        assert linear.grad is not None
+    first, second = (table.weight.grad for table in tables)
+    assert first is not None
+    torch.testing.assert_close(first.to_dense(), second)
+
+
+class _NoFeatures:
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        raise AssertionError("nothing is read here")

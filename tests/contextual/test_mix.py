@@ -70,7 +70,10 @@ def test_a_learned_sum_and_its_gradients(logits: list[float], gamma: float, norm
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_a_learned_function_and_its_gradients(activation: str) -> None:
-    mix = mix_of(mix="function", function_hidden=5, function_dim=7, function_activation=activation)
+    mix = mix_of(
+        mix="function", function_hidden=5, function_dim=7, function_activation=activation,
+        function_average=False,
+    )  # fmt: skip
     layers, upstream = layers_of(), torch.randn(BATCH, WORDS, 7, dtype=torch.float64)
     mixed = mix(layers)
     assert mixed.shape[-1] == mix.output_dim == 7
@@ -89,6 +92,25 @@ def test_a_learned_function_and_its_gradients(activation: str) -> None:
     d_before = (upstream.numpy() @ c) * slope
     expected = np.einsum("bwh,bwi->hi", d_before, inputs)
     np.testing.assert_allclose(first.weight.grad.numpy(), expected, atol=1e-10)  # pyright: ignore
+
+
+def test_a_learned_function_starts_as_the_average_and_adds_to_it() -> None:
+    layers = layers_of()
+    mix = mix_of(mix="function", function_hidden=5)
+    average = layers.numpy().mean(0)
+    np.testing.assert_allclose(mix(layers).detach().numpy(), average, atol=1e-12)
+    first, last = mix.function[0], mix.function[2]  # pyright: ignore
+    with torch.no_grad():
+        last.weight.normal_(generator=torch.Generator().manual_seed(1))  # pyright: ignore
+    inputs = np.concatenate(list(layers.numpy()), axis=-1)
+    hidden = np.maximum(inputs @ first.weight.detach().numpy().T, 0)  # pyright: ignore
+    added = hidden @ last.weight.detach().numpy().T  # pyright: ignore
+    np.testing.assert_allclose(mix(layers).detach().numpy(), average + added, atol=1e-12)
+
+
+def test_a_function_of_another_size_cannot_be_added_to_the_average() -> None:
+    with pytest.raises(UserError, match="--no-function-average"):
+        mix_of(mix="function", function_dim=DIM + 1)
 
 
 def test_the_baselines() -> None:

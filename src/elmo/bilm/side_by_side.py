@@ -7,6 +7,7 @@ its gradients, which then join the graph as if they had come from an ordinary ba
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -93,6 +94,10 @@ def _without_gradients(function: Callable[[], Result]) -> Result:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="elmo-direction")
+
+
+# A forked process has none of its parent's threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @contextmanager

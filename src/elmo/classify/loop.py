@@ -17,7 +17,7 @@ from elmo.bilm.model import Randomness
 from elmo.classify.config import LearningConfig
 from elmo.classify.network import ClassifierNetwork
 from elmo.classify.order import batches_by_length, shuffled_batches
-from elmo.classify.phases import Phase, build_optimizer, set_rates
+from elmo.classify.phases import Phase, build_optimizers, clip_gradients, set_rates
 from elmo.classify.reports import EpochReport, Listener, StepReport, best_epoch
 from elmo.classify.split import Split
 from elmo.classify.text_rows import TextRows
@@ -53,23 +53,25 @@ def learn(
     """Train, append a report an epoch to `history`, and leave the modules as they were after the
     best epoch of this phase and those before it."""
     modules = [module for part in phase.parts for module in part.modules]
-    optimizer = build_optimizer(phase, config.weight_decay)
+    optimizers = build_optimizers(phase, config.weight_decay)
     kept = _copied(modules)
     train, lengths, started = task.split.train, task.texts.lengths, time.monotonic()
     total, done = phase.epochs * len(train), 0
     for _ in range(phase.epochs):
         epoch, since, summed = len(history), time.monotonic(), 0.0
         for rows in shuffled_batches(train, lengths, config.batch_texts, config.seed, epoch):
-            set_rates(phase, optimizer, _rate(phase, config, done / total), done / len(train))
+            set_rates(phase, optimizers, _rate(phase, config, done / total), done / len(train))
             random = Randomness.of(
                 config.seed, epoch * len(train) + done % len(train), _device(network)
             )
             loss = _loss(network, phase, task, config, rows, random)
-            optimizer.zero_grad()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
             loss.backward()
             if config.clip:
-                nn.utils.clip_grad_norm_(_parameters(modules), config.clip)
-            optimizer.step()
+                clip_gradients(_parameters(modules), config.clip)
+            for optimizer in optimizers:
+                optimizer.step()
             value = float(loss.detach())
             done, summed = done + len(rows), summed + value * len(rows)
             if not math.isfinite(value):

@@ -89,10 +89,20 @@ class ClassifierNetwork(nn.Module):
         return vectors * kept[:, :, None]
 
 
+def seeded_network(
+    config: NetworkConfig, seed: int, *, layers: int, dim: int, classes: int, own_vocabulary: int
+) -> ClassifierNetwork:
+    """A network whose first weights follow from the seed alone."""
+    # They are drawn from torch's one source of chance: set it, then put it back.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ClassifierNetwork(config, layers, dim, classes, own_vocabulary)
+
+
 def _own_words(config: NetworkConfig, vocabulary: int) -> nn.Embedding | None:
     if not config.own_words:
         return None
-    own = nn.Embedding(vocabulary, config.own_words)
+    own = nn.Embedding(vocabulary, config.own_words, sparse=True)
     # Small, so that at first the biLM has the say; words without a vector of their own stay silent.
     nn.init.normal_(own.weight, std=0.1)
     with torch.no_grad():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import AdamW, Optimizer, SparseAdam
 
 from elmo.bilm.model import BiLM, Randomness
 from elmo.classify.config import LearningConfig
-from elmo.classify.features import FrozenFeatures
 from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.text_rows import TextRows
 
@@ -21,6 +22,14 @@ class Read:
 
     layers: TextLayers
     language_loss: Tensor | None = None
+
+
+class Features(Protocol):
+    """Vectors of words that do not change while the network learns."""
+
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        """Those of some texts, side by side."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,9 +54,7 @@ class Phase:
     read: Callable[[Sequence[int], Randomness | None], Read]
 
 
-def network_phase(
-    network: ClassifierNetwork, features: FrozenFeatures, config: LearningConfig
-) -> Phase:
+def network_phase(network: ClassifierNetwork, features: Features, config: LearningConfig) -> Phase:
     """The network learns from layers that were computed once."""
     return Phase(
         name="network",
@@ -84,26 +91,62 @@ def fine_tuning_phase(
     )
 
 
-def build_optimizer(phase: Phase, weight_decay: float) -> Optimizer:
-    """An optimizer over all parts; only matrices decay, vectors of words and biases do not."""
-    groups: list[dict[str, object]] = []
+def build_optimizers(phase: Phase, weight_decay: float) -> list[Optimizer]:
+    """Optimizers over all parts; only matrices decay, vectors of words and biases do not.
+
+    Own word vectors have one of their own that touches only the words of a batch: to go over all
+    of them, step by step, would take longer than all else.
+    """
+    dense: list[dict[str, object]] = []
+    sparse: list[dict[str, object]] = []
     for part in phase.parts:
         parameters = [one for module in part.modules for one in _parameters(module)]
+        rows = {id(one) for module in part.modules for one in _row_wise(module)}
         for decays in (True, False):
             chosen = [one for one, is_matrix in parameters if is_matrix is decays]
+            kept = [one for one in chosen if id(one) not in rows]
             decay = weight_decay if decays else 0.0
-            groups.append({"params": chosen, "weight_decay": decay, "share": part.rate_share})
-    return AdamW(groups, lr=phase.peak_rate, betas=(0.9, 0.99), fused=True)
+            dense.append({"params": kept, "weight_decay": decay, "share": part.rate_share})
+        chosen = [one for one, _ in parameters if id(one) in rows]
+        if chosen:
+            sparse.append({"params": chosen, "share": part.rate_share})
+    betas = (0.9, 0.99)
+    optimizers: list[Optimizer] = [AdamW(dense, lr=phase.peak_rate, betas=betas, fused=True)]
+    if sparse:
+        optimizers.append(SparseAdam(sparse, lr=phase.peak_rate, betas=betas))
+    return optimizers
 
 
-def set_rates(phase: Phase, optimizer: Optimizer, rate: float, epochs_done: float) -> None:
+def set_rates(
+    phase: Phase, optimizers: Sequence[Optimizer], rate: float, epochs_done: float
+) -> None:
     """Use this rate, each part its share of it; parts whose time has not come stand still."""
     for part in phase.parts:
         for module in part.modules:
             for parameter, _ in _parameters(module):
                 parameter.requires_grad_(part.from_epoch <= epochs_done)
-    for group in optimizer.param_groups:
-        group["lr"] = rate * group["share"]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * group["share"]
+
+
+def clip_gradients(parameters: Sequence[nn.Parameter], longest: float) -> None:
+    """Shorten all gradients together, those of touched rows too, to this length at most."""
+    gradients: list[Tensor] = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            # A word that is in a batch twice has one gradient, the sum.
+            parameter.grad = parameter.grad.coalesce()
+            gradients.append(parameter.grad.values())
+        else:
+            gradients.append(parameter.grad)
+    if gradients:
+        norms = torch.stack([one.norm() for one in gradients])
+        scale = (longest / (norms.norm() + 1e-6)).clamp(max=1.0)
+        for one in gradients:
+            one.mul_(scale)
 
 
 def _layers_from_the_top(model: BiLM) -> list[tuple[nn.Module, ...]]:
@@ -111,6 +154,11 @@ def _layers_from_the_top(model: BiLM) -> list[tuple[nn.Module, ...]]:
     stacks = [list(stack.layers) for stack in model.directions]
     layers = [tuple(pair) for pair in zip(*stacks, strict=True)]
     return [*reversed(layers), (model.token_layer,)]
+
+
+def _row_wise(module: nn.Module) -> list[nn.Parameter]:
+    """Tables whose gradients name only the rows that were read."""
+    return [one.weight for one in module.modules() if isinstance(one, nn.Embedding) and one.sparse]
 
 
 def _parameters(module: nn.Module) -> list[tuple[nn.Parameter, bool]]:

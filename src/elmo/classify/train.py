@@ -18,7 +18,7 @@ from elmo.classify.features import FrozenFeatures
 from elmo.classify.labelled import LabelledTexts
 from elmo.classify.labels import Labels
 from elmo.classify.loop import LossIsNoNumberError, Task, learn, scores_of
-from elmo.classify.network import ClassifierNetwork
+from elmo.classify.network import ClassifierNetwork, seeded_network
 from elmo.classify.own_words import own_vocabulary
 from elmo.classify.phases import Phase, fine_tuning_phase, network_phase
 from elmo.classify.reports import EpochReport, Listener
@@ -70,7 +70,15 @@ def train(
     started = time.monotonic()
     around = surroundings or Surroundings()
     labels, task = _task(loaded, data, config)
-    network = _network(config, loaded, len(labels), len(task.texts.own))
+    bilm = loaded.model.config
+    network = seeded_network(
+        config.network,
+        config.learning.seed,
+        layers=1 + bilm.layers,
+        dim=2 * bilm.width,
+        classes=len(labels),
+        own_vocabulary=len(task.texts.own),
+    ).to(loaded.model.device)
     history: list[EpochReport] = []
     loaded.model.requires_grad_(False)
     phase, trouble = _learn(network, loaded, task, config, around, history)
@@ -104,17 +112,6 @@ def _task(
     device = loaded.model.device
     weights = None if weights is None else weights.to(device)
     return labels, Task(TextRows(words, own), classes, split, weights)
-
-
-def _network(
-    config: ClassifierConfig, loaded: LoadedModel, classes: int, own: int
-) -> ClassifierNetwork:
-    bilm = loaded.model.config
-    # A network draws its first weights from torch's one source of chance: set it, then put it back.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.learning.seed)
-        network = ClassifierNetwork(config.network, 1 + bilm.layers, 2 * bilm.width, classes, own)
-    return network.to(loaded.model.device)
 
 
 def _learn(

@@ -39,6 +39,7 @@ class LayerMix(nn.Module):
             self.register_buffer("fixed", _fixed_weights(config, layers, random))
             self.register_buffer("scale", torch.tensor(config.gamma))
         elif config.mix == "function":
+            _check_size(config, dim)
             self.function = _network(config, layers * dim, config.function_dim or dim, random)
 
     @property
@@ -99,7 +100,10 @@ class LayerMix(nn.Module):
         if self.config.is_sum:
             return self.scale * torch.einsum("l,lbwd->bwd", self._shares().to(layers), layers)
         side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
-        return side_by_side if self.function is None else self.function(side_by_side)
+        if self.function is None:
+            return side_by_side
+        learned = self.function(side_by_side)
+        return learned + layers.mean(0) if self.config.function_average else learned
 
     def _shares(self) -> Tensor:
         return self.fixed if self.logits is None else self.logits.softmax(dim=0)
@@ -112,6 +116,14 @@ def _check_layers(config: MixConfig, layers: int) -> None:
         )
     if config.layer_weights is not None:
         _check_number(config.layer_weights, layers)
+
+
+def _check_size(config: MixConfig, dim: int) -> None:
+    if config.function_average and config.function_dim not in (None, dim):
+        raise UserError(
+            f"a learned function of size {config.function_dim} cannot be added to the average of "
+            f"layers of size {dim}; use --no-function-average, or leave --function-dim out"
+        )
 
 
 def _check_number(weights: Sequence[float], layers: int) -> None:
@@ -159,6 +171,8 @@ def _network(
     for linear in (first, last):
         nn.init.xavier_uniform_(linear.weight, generator=random)
         nn.init.zeros_(linear.bias)
+    if config.function_average:
+        nn.init.zeros_(last.weight)
     return nn.Sequential(first, ACTIVATIONS[config.function_activation](), last)
 
 

@@ -33,6 +33,9 @@ class MixConfig:
     """Units of the learned function's hidden layer."""
     function_dim: int | None = None
     """Size of the learned function's output; none: that of a layer."""
+    function_average: bool = True
+    """Whether the learned function starts as the average of the layers and learns what to add to
+    it; otherwise it starts at random."""
     function_activation: Literal["relu", "tanh", "gelu"] = "relu"
     """The learned function's non-linearity."""
     layer_norm: bool = False
