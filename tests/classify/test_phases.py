@@ -24,6 +24,7 @@ from elmo.classify.phases import (
     set_rates,
 )
 from elmo.classify.text_rows import TextRows
+from elmo.contextual.mix_config import MixConfig
 
 LOADED = toy_model()
 
@@ -102,6 +103,24 @@ def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
     assert id(own.weight) not in {
         id(one) for group in dense.param_groups for one in group["params"]
     }
+
+
+def test_a_learned_function_has_a_rate_of_its_own() -> None:
+    config = NetworkConfig(mix=MixConfig(mix="function"), own_words=4)
+    network = ClassifierNetwork(config, 3, 2, 2, own_vocabulary=9)
+    learning = LearningConfig(learning_rate=0.1, function_rate=0.5)
+    one = network_phase(network, _NoFeatures(), learning)
+    optimizers = build_optimizers(one, 0.0)
+    set_rates(one, optimizers, 0.1, 0.0)
+    rates = {
+        id(parameter): group["lr"]
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    function = {id(parameter) for parameter in network.mix.parameters()}
+    assert set(rates) == {id(parameter) for parameter in network.parameters()}
+    assert all(rates[key] == pytest.approx(0.05 if key in function else 0.1) for key in rates)
 
 
 @given(st.floats(0.01, 10), st.integers(0, 100))

@@ -105,6 +105,8 @@ class LearningConfig:
     """Texts in a step."""
     learning_rate: float = 3e-3
     """Peak learning rate."""
+    function_rate: float = 0.3
+    """A learned function of the layers learns at so many times the rate of the rest."""
     schedule: Literal["one_cycle", "cosine", "constant"] = "one_cycle"
     """one_cycle: up, then down to nothing; cosine: warm-up, then a half wave; or constant."""
     warmup: float = 0.1
@@ -141,8 +143,9 @@ class LearningConfig:
         for name in ("weight_decay", "clip", "seed", "feature_memory"):
             if getattr(self, name) < 0:
                 yield f"{name}: cannot be negative, got {getattr(self, name)}"
-        if self.learning_rate <= 0:
-            yield f"learning_rate: must be positive, got {self.learning_rate}"
+        for name in ("learning_rate", "function_rate"):
+            if getattr(self, name) <= 0:
+                yield f"{name}: must be positive, got {getattr(self, name)}"
         if self.patience is not None and self.patience < 1:
             yield f"patience: must be positive, got {self.patience}"
         for name, top in (("warmup", 1.0), ("label_smoothing", 1.0)):

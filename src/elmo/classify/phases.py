@@ -60,7 +60,7 @@ def network_phase(network: ClassifierNetwork, features: Features, config: Learni
         name="network",
         epochs=config.epochs,
         peak_rate=config.learning_rate,
-        parts=(Part((network,)),),
+        parts=_network_parts(network, config),
         read=lambda rows, random: Read(features.read(rows)),
     )
 
@@ -86,7 +86,7 @@ def fine_tuning_phase(
         name="fine-tuning",
         epochs=settings.fine_tune_epochs,
         peak_rate=settings.fine_tune_rate,
-        parts=(Part((network,)), *parts),
+        parts=(*_network_parts(network, config), *parts),
         read=read,
     )
 
@@ -147,6 +147,14 @@ def clip_gradients(parameters: Sequence[nn.Parameter], longest: float) -> None:
         scale = (longest / (norms.norm() + 1e-6)).clamp(max=1.0)
         for one in gradients:
             one.mul_(scale)
+
+
+def _network_parts(network: ClassifierNetwork, config: LearningConfig) -> tuple[Part, ...]:
+    """The network; a learned function of the layers is a part of its own."""
+    if network.mix.function is None:
+        return (Part((network,)),)
+    rest = [one for one in network.children() if one not in network.mixes]
+    return Part(tuple(rest)), Part(network.mixes, config.function_rate)
 
 
 def _layers_from_the_top(model: BiLM) -> list[tuple[nn.Module, ...]]:
