@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WHEEL_DIR := build/wheel
 WHEEL_VENV := build/wheel-venv
+STUDY := build/study$(if $(DATA),-$(DATA))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test lint types imports pytest wheel soak format clean
+.PHONY: help install study test lint types imports pytest wheel soak format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +22,9 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	@touch $@
+
+study: $(INSTALLED)  ## Run the study on generated texts, in minutes; on AG News: make study DATA=ag_news
+	$(BIN)/elmo study $(DATA) --out $(STUDY) $(STUDY_FLAGS)
 
 test: lint types imports pytest wheel  ## Run every check below, as CI does
 

@@ -143,8 +143,8 @@ def clip_gradients(parameters: Sequence[nn.Parameter], longest: float) -> None:
         else:
             gradients.append(parameter.grad)
     if gradients:
-        norms = torch.stack([one.norm() for one in gradients])
-        scale = (longest / (norms.norm() + 1e-6)).clamp(max=1.0)
+        squares = torch.stack([one.square().sum() for one in gradients])
+        scale = min(1.0, longest / (float(squares.sum()) ** 0.5 + 1e-6))
         for one in gradients:
             one.mul_(scale)
 
@@ -164,7 +164,7 @@ def _layers_from_the_top(model: BiLM) -> list[tuple[nn.Module, ...]]:
     return [*reversed(layers), (model.token_layer,)]
 
 
-def _row_wise(module: nn.Module) -> list[nn.Parameter]:
+def _row_wise(module: nn.Module) -> list[Tensor]:
     """Tables whose gradients name only the rows that were read."""
     return [one.weight for one in module.modules() if isinstance(one, nn.Embedding) and one.sparse]
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "static": "static word vectors (SVD, skip-gram), to compare with",
     "neighbours": "a word's nearest words in context, with their sentences",
     "classify": "train, measure and use classifiers of texts",
+    "study": "compare embeddings on labelled texts, with a report",
     "score": "log-probability of each word of a text, both directions",
     "predict": "candidates for a blank, from both directions",
     "generate": "write on from a prompt, forwards or backwards",

@@ -29,7 +29,7 @@ class MixConfig:
     """What is drawn follows from it."""
     mix_layer: int = 0
     """Which layer, for the kind `layer`; 0 is the word alone."""
-    function_hidden: int = 64
+    function_hidden: int = 128
     """Units of the learned function's hidden layer."""
     function_dim: int | None = None
     """Size of the learned function's output; none: that of a layer."""

@@ -1,0 +1,140 @@
+"""The texts of a study, cut into words once, in the same parts for every row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.checkpoint import LoadedModel
+from elmo.classify.labelled import LabelledTexts, read_labelled
+from elmo.classify.labels import Labels
+from elmo.classify.own_words import own_vocabulary
+from elmo.classify.split import Split, development_split, few_labels
+from elmo.classify.text_rows import TextRows, cut_into_words
+from elmo.study.config import StudyConfig
+from elmo.text.readers.options import ReadOptions
+from elmo.text.tokenizers import TokenizerConfig, build_tokenizer
+
+Rows = NDArray[np.int64]
+MAX_WORDS = 400
+FEW_DEVELOPMENT_SHARE = 0.2
+"""Of few labels, this share chooses the epoch: less would be no row at all."""
+
+
+@dataclass(frozen=True)
+class LabelledParts:
+    """Labelled texts as they were read, the training part and the test part."""
+
+    name: str
+    train: LabelledTexts
+    test: LabelledTexts
+    """Cut off the training part where no other was given."""
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """All texts, those to learn from first, then those to test on."""
+
+    name: str
+    texts: tuple[str, ...]
+    words: list[list[str]]
+    classes: Rows
+    labels: tuple[str, ...]
+    train_count: int
+    split: Split
+    """Of the training rows: those learned from, and those that choose."""
+
+    @property
+    def train(self) -> Rows:
+        """All training rows, those for development too."""
+        return np.arange(self.train_count)
+
+    @property
+    def test(self) -> Rows:
+        """The rows that are asked once, at the end."""
+        return np.arange(self.train_count, len(self.texts))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of words, classes and parts."""
+        digest = hashlib.sha256(repr((self.labels, self.train_count)).encode())
+        digest.update(self.classes.tobytes())
+        digest.update(self.split.development.tobytes())
+        for words in self.words:
+            digest.update("\0".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def part(self, rows: int | None, per_class: int | None, seed: int) -> Split:
+        """Fewer rows to learn from: so many at random, or so many a class, or all.
+
+        With so few labels a class, those that choose the epoch are among them.
+        """
+        train, development = self.split
+        if per_class is not None:
+            few = train[few_labels(self.classes[train], per_class, seed, self.labels)]
+            inner = development_split(self.classes[few], FEW_DEVELOPMENT_SHARE, seed, self.labels)
+            return Split(few[inner.train], few[inner.development])
+        if rows is not None and rows < len(train):
+            drawn = np.random.default_rng(seed).permutation(len(train))[:rows]
+            train = train[np.sort(drawn)]
+        return Split(train, development)
+
+    def rows_for(self, split: Split, own_min_count: int) -> TextRows:
+        """The texts, with own vectors for the words that the rows learned from hold often."""
+        own = own_vocabulary([self.words[int(row)] for row in split.train], own_min_count)
+        return TextRows(self.words, own)
+
+
+def read_parts(
+    sources: Sequence[str],
+    test: Sequence[str],
+    config: StudyConfig,
+    read: ReadOptions | None = None,
+    label_column: str | None = None,
+) -> LabelledParts:
+    """Read labelled texts; without a test part, one is cut off, class by class."""
+    name = ", ".join(sources)
+    if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
+        test = ("ag_news:test",)
+    data = read_labelled(sources, read, label_column)
+    if test:
+        held = read_labelled(test, read, label_column)
+        return LabelledParts(name, data, held)
+    classes = Labels.of(data.labels or ()).encode(data.labels or (), data.places)
+    split = development_split(classes, config.test_share, 0, Labels.of(data.labels or ()).names)
+    return LabelledParts(name, _some(data, split.train), _some(data, split.development))
+
+
+def study_data(parts: LabelledParts, loaded: LoadedModel | None, config: StudyConfig) -> StudyData:
+    """Cut the texts as the biLM's training text was cut, and set development rows aside."""
+    labels = Labels.of(parts.train.labels or ())
+    classes = [labels.encode(part.labels or (), part.places) for part in (parts.train, parts.test)]
+    texts = (*parts.train.texts, *parts.test.texts)
+    return StudyData(
+        name=parts.name,
+        texts=texts,
+        words=_cut(texts) if loaded is None else cut_into_words(loaded, texts, MAX_WORDS),
+        classes=np.concatenate(classes),
+        labels=labels.names,
+        train_count=len(parts.train.texts),
+        split=development_split(classes[0], config.development_share, 0, labels.names),
+    )
+
+
+def _cut(texts: Sequence[str]) -> list[list[str]]:
+    """As a biLM of the study's own would, where no row needs one."""
+    cut = build_tokenizer(TokenizerConfig(), None)
+    return [cut(text)[:MAX_WORDS] for text in texts]
+
+
+def _some(data: LabelledTexts, rows: Rows) -> LabelledTexts:
+    chosen: list[int] = rows.tolist()
+    labels = None if data.labels is None else [data.labels[row] for row in chosen]
+    return LabelledTexts(
+        [data.texts[row] for row in chosen], labels, [data.places[row] for row in chosen]
+    )

@@ -1,0 +1,196 @@
+"""Steps side by side: a process and a thread each, every result kept as soon as it is there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import ForkProcess
+from queue import Empty
+from typing import Any
+
+from elmo.config import Json
+from elmo.errors import UserError
+from elmo.study.progress import StepProgress, Watcher
+from elmo.study.steps import Steps
+
+SECONDS_BETWEEN_LOOKS = 0.2
+OnShare = Callable[[float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A step that needs nothing of the steps beside it."""
+
+    name: str
+    row: str
+    """The row or analysis it is for."""
+    inputs: Json
+    """Everything that its result depends on."""
+    kind: type[Any]
+    """Of what it gives."""
+    run: Callable[[OnShare], object]
+    weight: float = 1.0
+    needs_bilm: str | None = None
+    """The biLM whose layers it reads, which are computed before."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a step gave nothing."""
+
+    message: str
+
+
+Results = dict[str, Any]
+"""What each step gave, by its name: an instance of its kind, or a Failure."""
+
+
+def known_results(jobs: Sequence[Job], steps: Steps, watcher: Watcher) -> Results:
+    """What earlier sessions have done already."""
+    found: Results = {}
+    for job in jobs:
+        result = steps.known(job.name, job.inputs, job.kind)
+        state = "waiting" if result is None else "kept"
+        watcher(StepProgress(name=job.name, row=job.row, state=state, weight=job.weight))
+        if result is not None:
+            found[job.name] = result
+    return found
+
+
+def run_jobs(
+    jobs: Sequence[Job], steps: Steps, watcher: Watcher, processes: int | None = None
+) -> Results:
+    """Do what is not done yet, on as many cores as there are; one that fails stops no other."""
+    results = known_results(jobs, steps, watcher)
+    waiting = [job for job in jobs if job.name not in results]
+    together = processes or len(os.sched_getaffinity(0))
+    running: dict[str, _Running] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < together:
+                job = waiting.pop(0)
+                running[job.name] = _Running(job, steps)
+                watcher(_progress(job, "running"))
+            _look_after(running, steps, watcher, results)
+    finally:
+        for one in running.values():
+            one.process.kill()
+            one.process.join()
+    return results
+
+
+def run_here(job: Job, steps: Steps, watcher: Watcher) -> Results:
+    """Do one step in this process, with all its threads."""
+    results = known_results([job], steps, watcher)
+    if not results:
+        watcher(_progress(job, "running"))
+        try:
+            result = job.run(lambda share: watcher(_progress(job, "running", share)))
+        except UserError as error:
+            results[job.name] = Failure(str(error))
+            watcher(_progress(job, "failed", note=str(error)))
+        else:
+            steps.keep(job.name, job.inputs, result)
+            results[job.name] = result
+            watcher(_progress(job, "done", 1.0))
+    return results
+
+
+def failures(results: Mapping[str, Any]) -> dict[str, str]:
+    """The messages of the steps that failed."""
+    return {name: one.message for name, one in results.items() if isinstance(one, Failure)}
+
+
+class _Running:
+    """A job in a process of its own, which shares what was computed before."""
+
+    def __init__(self, job: Job, steps: Steps) -> None:
+        context = multiprocessing.get_context("fork")
+        self.job = job
+        self.told: Any = context.Queue()
+        self.share = 0.0
+        self.process: ForkProcess = context.Process(
+            target=_work, args=(job, steps, self.told), daemon=True
+        )
+        self.process.start()
+
+    def news(self) -> str | None:
+        """Hear how far it is; gives the message of a failure."""
+        failure = None
+        while True:
+            try:
+                heard = self.told.get_nowait()
+            except Empty:
+                return failure
+            if isinstance(heard, str):
+                failure = heard
+            else:
+                self.share = heard
+
+
+def _look_after(
+    running: dict[str, _Running], steps: Steps, watcher: Watcher, results: Results
+) -> None:
+    time.sleep(SECONDS_BETWEEN_LOOKS)
+    for name, one in list(running.items()):
+        ended = not one.process.is_alive()
+        failure = one.news()
+        if not ended:
+            watcher(_progress(one.job, "running", one.share))
+            continue
+        del running[name]
+        result = steps.known(name, one.job.inputs, one.job.kind)
+        if one.process.exitcode == 0 and result is not None:
+            results[name] = result
+            watcher(_progress(one.job, "done", 1.0))
+        else:
+            message = failure or _died(one.process.exitcode)
+            results[name] = Failure(message)
+            watcher(_progress(one.job, "failed", note=message))
+
+
+def _work(job: Job, steps: Steps, told: Any) -> None:
+    """What happens in the process."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    last = 0.0
+
+    def tell(share: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > SECONDS_BETWEEN_LOOKS:
+            last = time.monotonic()
+            told.put(share)
+
+    try:
+        with threadpool_limits(1):
+            steps.keep(job.name, job.inputs, job.run(tell))
+    except UserError as error:
+        _fail(told, str(error))
+    except Exception as error:
+        traceback.print_exc()
+        _fail(told, f"unexpected: {type(error).__name__}: {error}")
+
+
+def _fail(told: Any, message: str) -> None:
+    told.put(message)
+    told.close()
+    told.join_thread()
+    raise SystemExit(1)
+
+
+def _died(code: int | None) -> str:
+    return f"its process ended with code {code}; perhaps there was not enough memory"
+
+
+def _progress(job: Job, state: Any, share: float = 0.0, note: str = "") -> StepProgress:
+    return StepProgress(
+        name=job.name, row=job.row, state=state, share=share, weight=job.weight, note=note
+    )

@@ -1,0 +1,60 @@
+"""How much work a study is, row by row, before it begins: what an estimate of its end rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elmo.interop.models import describe
+from elmo.study.choices import tries
+from elmo.study.comparison import ELMO, Row, chosen_rows
+from elmo.study.fine_tuned import WORK as FINE_TUNING_WORK
+from elmo.study.request import StudyRequest
+from elmo.study.workbench import ELMO_WORK, SVM_WORK
+
+PRETRAINING_WORK, READING_WORK, VECTORS_WORK = 60.0, 1.0, 2.0
+"""A text in one epoch of pre-training, read by a biLM, or made vectors of, against one text of one
+epoch of a training on static vectors."""
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """A row or analysis, and its work in texts read by a training on static vectors."""
+
+    name: str
+    title: str
+    work: float
+
+
+def bilm_layers(request: StudyRequest) -> int:
+    """How many layers the biLM has above the words."""
+    if request.model is None:
+        return request.pretraining.model.layers
+    return describe(request.model).model.layers
+
+
+def planned(request: StudyRequest) -> list[PlannedRow]:
+    """What is to be done, in the order of the comparison; sweeps are not foreseen."""
+    rows = chosen_rows(request.config, bilm_layers(request))
+    texts = len(request.parts.train.texts)
+    plan: list[PlannedRow] = []
+    if any(row.embedding == ELMO for row in rows):
+        if request.model is None:
+            work = PRETRAINING_WORK * texts * request.pretraining.training.epochs
+            plan.append(PlannedRow("biLM", "Pre-training of the biLM", work))
+        plan.append(PlannedRow("reading", "Texts read by the biLM", READING_WORK * texts))
+    plan += [PlannedRow(row.name, row.title, _row_work(request, row, texts)) for row in rows]
+    return plan
+
+
+def _row_work(request: StudyRequest, row: Row, texts: int) -> float:
+    config = request.config
+    if row.kind == "majority":
+        return 1.0
+    if row.kind == "tfidf":
+        return SVM_WORK * texts * (1 + len(tries(row)))
+    if row.kind == "fine-tuned":
+        return FINE_TUNING_WORK * texts * config.fine_tune_epochs * config.fine_tune_seeds
+    heavy = ELMO_WORK if row.embedding == ELMO else 1.0
+    tuning = min(config.tuning_rows, texts) * len(tries(row))
+    trainings = heavy * config.epochs * (texts * len(config.seeds) + tuning)
+    return trainings + (VECTORS_WORK * texts if row.is_static else 0.0)

@@ -1,0 +1,79 @@
+"""Parts of the rows: the same for everybody, disjoint, never of the test part."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.study.toys import TINY, toy_data, toy_parts
+
+from elmo.classify.labelled import LabelledTexts
+from elmo.errors import UserError
+from elmo.study.data import read_parts, study_data
+
+DATA = toy_data()
+
+
+@given(st.none() | st.integers(1, 100), st.none() | st.integers(2, 20), st.integers(0, 5))
+def test_what_is_learned_from_never_chooses_and_is_never_tested(
+    rows: int | None, per_class: int | None, seed: int
+) -> None:
+    train, development = DATA.part(rows, per_class, seed)
+    assert not set(train) & set(development)
+    assert max(*train, *development) < DATA.train_count
+    if per_class is not None:
+        chosen = np.concatenate([train, development])
+        assert (np.bincount(DATA.classes[chosen]) == per_class).all()
+        assert not set(chosen) & set(DATA.split.development)
+    else:
+        assert len(train) == min(rows or 100, len(DATA.split.train))
+
+
+def test_few_labels_are_a_part_of_more() -> None:
+    few, more = (np.concatenate(DATA.part(None, count, 3)) for count in (4, 9))
+    assert set(few) < set(more)
+
+
+def test_own_words_come_from_the_rows_learned_from_alone() -> None:
+    split = DATA.part(5, None, 0)
+    seen = {word for row in split.train for word in DATA.words[row]}
+    assert set(DATA.rows_for(split, 1).own.words[3:]) == seen
+
+
+def test_the_fingerprint_tells_words_classes_and_parts_apart() -> None:
+    changed = [
+        replace(DATA, words=[["other"], *DATA.words[1:]]),
+        replace(DATA, classes=1 - DATA.classes),
+        replace(DATA, train_count=79),
+        replace(DATA, split=DATA.part(None, None, 0)._replace(development=np.arange(3))),
+    ]
+    prints = {DATA.fingerprint, *(one.fingerprint for one in changed)}
+    assert len(prints) == 5
+    assert toy_data().fingerprint == DATA.fingerprint
+
+
+def test_without_a_test_part_one_is_cut_off(tmp_path: Path) -> None:
+    rows = [{"text": f"text {n}", "label": "ab"[n % 2]} for n in range(50)]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    parts = read_parts([str(path)], (), TINY)
+    assert (len(parts.train.texts), len(parts.test.texts)) == (40, 10)
+    assert not set(parts.train.texts) & set(parts.test.texts)
+    assert sorted(parts.test.labels or ()) == ["a"] * 5 + ["b"] * 5
+
+
+def test_a_class_with_one_example_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    rows = [{"text": "x", "label": "a"}] * 9 + [{"text": "y", "label": "lonely"}]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(UserError, match="'lonely' has 1"):
+        read_parts([str(path)], (), TINY)
+    parts = toy_parts()
+    train = LabelledTexts(["x", "y", "z"], ["money", "money", "river"], ["1", "2", "3"])
+    with pytest.raises(UserError, match="'river' has 1"):
+        study_data(replace(parts, train=train), None, TINY)
