@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from elmo.language.generate import generate
     from elmo.language.predict import predict
     from elmo.language.score import score
+    from elmo.study.begin import begin_study
+    from elmo.study.run import run_study
     from elmo.text.sources import read_documents, resolve
 
 __version__ = "0.1.0"
 __all__ = [
     "Embedder",
     "TextClassifier",
+    "begin_study",
     "evaluate_text",
     "find_neighbours",
     "generate",
@@ -31,6 +34,7 @@ __all__ = [
     "predict",
     "read_documents",
     "resolve",
+    "run_study",
     "score",
     "train_classifier",
 ]
@@ -38,6 +42,7 @@ __all__ = [
 _HOMES = {
     "Embedder": "elmo.contextual.embedder",
     "TextClassifier": "elmo.classify.classifier",
+    "begin_study": "elmo.study.begin",
     "evaluate_text": "elmo.language.evaluate_text",
     "find_neighbours": "elmo.contextual.neighbours",
     "generate": "elmo.language.generate",
@@ -46,6 +51,7 @@ _HOMES = {
     "predict": "elmo.language.predict",
     "read_documents": "elmo.text.sources",
     "resolve": "elmo.text.sources",
+    "run_study": "elmo.study.run",
     "score": "elmo.language.score",
     "train_classifier": "elmo.classify.train_run",
 }

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.study.toys import toy_request
 
 from elmo.config import to_json
 from elmo.errors import UserError
+from elmo.pretrain.interruption import locked
 from elmo.study.progress import StepProgress
 from elmo.study.request import StudyRequest
 from elmo.study.results import StudyResults
@@ -93,8 +95,19 @@ def test_a_killed_study_goes_on_and_finds_the_same(
         os.kill(child.pid, signal.SIGKILL)
         child.join()
         assert child.exitcode == -signal.SIGKILL
+        _wait_for_the_lock(tmp_path)
     found = without_times(to_json(run_study(wanted)))
     assert found == without_times(to_json(undisturbed[1]))
+
+
+def _wait_for_the_lock(folder: Path) -> None:
+    """Steps of a killed study end by themselves, and let its lock go."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(UserError), locked(folder):
+            return
+        time.sleep(0.05)
+    raise AssertionError("a killed study has left processes behind")
 
 
 def test_a_row_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

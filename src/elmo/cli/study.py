@@ -94,10 +94,10 @@ def run(given: Arguments) -> int:
 
 
 def _studied(given: Arguments, display: StudyDisplay) -> StudyResults:
-    from elmo.study.begin import begin
+    from elmo.study.begin import begin_study
     from elmo.study.run import run_study
 
-    request = begin(
+    request = begin_study(
         given.sources,
         given.out,
         given.config,

@@ -25,7 +25,7 @@ SMALL = PretrainConfig(
 """For few texts, such as the generated ones."""
 
 
-def begin(
+def begin_study(
     sources: Sequence[str],
     out: Path,
     config: StudyConfig = STANDARD,

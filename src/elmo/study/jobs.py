@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from queue import Empty
 from typing import Any
@@ -160,6 +162,7 @@ def _work(job: Job, steps: Steps, told: Any) -> None:
     from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     last = 0.0
 
@@ -177,6 +180,14 @@ def _work(job: Job, steps: Steps, told: Any) -> None:
     except Exception as error:
         traceback.print_exc()
         _fail(told, f"unexpected: {type(error).__name__}: {error}")
+
+
+def _end_with_parent() -> None:
+    """When the study is killed, its steps end too, and with them its lock is free."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def _fail(told: Any, message: str) -> None:
