@@ -1,0 +1,1 @@
+"""A corpus of our own making: invented news in four classes, with the senses of ambiguous words."""
