@@ -98,7 +98,7 @@ def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
     sparse.step()
     changed = (own.weight.detach() != before).any(dim=1).nonzero().flatten()
     assert changed.tolist() == [3, 5]
-    # The first step of Adam goes one rate along the sign of the gradient.
+    # The first step goes one rate along the sign of the gradient.
     torch.testing.assert_close(own.weight.detach()[[3, 5]], before[[3, 5]] - 0.1)
     assert id(own.weight) not in {
         id(one) for group in dense.param_groups for one in group["params"]

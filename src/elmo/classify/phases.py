@@ -110,10 +110,11 @@ def build_optimizers(phase: Phase, weight_decay: float) -> list[Optimizer]:
         chosen = [one for one, _ in parameters if id(one) in rows]
         if chosen:
             sparse.append({"params": chosen, "share": part.rate_share})
-    betas = (0.9, 0.99)
-    optimizers: list[Optimizer] = [AdamW(dense, lr=phase.peak_rate, betas=betas, fused=True)]
+    optimizers: list[Optimizer] = [AdamW(dense, lr=phase.peak_rate, betas=(0.9, 0.99), fused=True)]
     if sparse:
-        optimizers.append(SparseAdam(sparse, lr=phase.peak_rate, betas=betas))
+        # Momentum would go on with a word after its batch, which a row that is not touched cannot:
+        # without it a rare word goes as far at once as momentum would take it.
+        optimizers.append(SparseAdam(sparse, lr=phase.peak_rate, betas=(0.0, 0.99)))
     return optimizers
 
 
