@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +75,28 @@ def test_the_rows_are_those_of_one_process(embedder, sources, tmp_path, monkeypa
             other["text"],
             other["tokens"],
         )
+        torch.testing.assert_close(torch.tensor(one["vector"]), torch.tensor(other["vector"]))
+
+
+def test_the_blocks_of_a_lost_worker_are_done_again(embedder, sources, tmp_path, monkeypatch):
+    monkeypatch.setattr(embed_ray, "TEXTS_A_BLOCK", 8)
+    died = tmp_path / "died"
+
+    def deadly(text: str) -> list[str]:
+        if "another" in text and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return text.split()
+
+    loaded = LoadedModel(embedder.model, TokenizerConfig(tokenizer="custom"), {}, deadly)
+    embed_with_ray(Embedder(loaded), sources, tmp_path / "ray.parquet", workers=2)
+    assert died.exists(), "no worker was lost"
+    embed_text(Embedder(loaded), sources, tmp_path / "local.parquet")
+    mine, theirs = rows(tmp_path / "ray.parquet"), rows(tmp_path / "local.parquet")
+    assert [(row["id"], row["text"]) for row in mine] == [
+        (row["id"], row["text"]) for row in theirs
+    ]
+    for one, other in zip(mine, theirs, strict=True):
         torch.testing.assert_close(torch.tensor(one["vector"]), torch.tensor(other["vector"]))
 
 
