@@ -17,7 +17,7 @@ SHOWN = 6
 OCCURRENCES = 100
 """Of a word, so many are compared to find two that are far apart."""
 LEAST_OCCURRENCES = 4
-SEARCHED = 2_000
+SEARCHED = 1_500
 AROUND = 6
 """Words on either side that are shown of a neighbour's text."""
 

@@ -91,12 +91,14 @@ QUICK = StudyConfig(
     static_dim=100,
     own_words=64,
     epochs=2,
+    least_steps=60,
     tuning_rows=1_500,
     fine_tune_epochs=1,
     samples=(10, 50, 250),
     draws=6,
     draw_rows=1_500,
     sweep_rows=3_000,
+    words=("bank", "pitch", "court", "Apple"),
 )
 STANDARD = StudyConfig()
 FULL = StudyConfig(
