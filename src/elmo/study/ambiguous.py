@@ -65,12 +65,12 @@ def _farthest(
 def _in_context(
     word: str, row: int, data: StudyData, embedder: Embedder, shows_texts: bool
 ) -> InContext:
-    corpus = [data.words[int(one)] for one in data.train]
+    searched = np.sort(np.random.default_rng(0).permutation(data.train_count)[:SEARCHED])
     found = find_neighbours(
         embedder,
-        word,
+        data.words[row].index(word),
         data.words[row],
-        corpus,
+        [data.words[int(one)] for one in searched],
         NeighbourConfig(count=SHOWN, distinct="word", texts=SEARCHED),
     )
     neighbours = tuple(
@@ -78,7 +78,7 @@ def _in_context(
             word=one.word,
             similarity=one.similarity,
             text=_around(one.words, one.position) if shows_texts else None,
-            row=one.text_number,
+            row=int(searched[one.text_number]),
         )
         for one in found.neighbours
     )
