@@ -22,7 +22,7 @@ from elmo.study.report.curve_tables import (
     sweeps_table,
     weights_table,
 )
-from elmo.study.report.formats import counted, duration, whole
+from elmo.study.report.formats import counted, duration, setting, whole
 from elmo.study.report.found_rows import with_weights
 from elmo.study.report.layer_analysis import draws_sentences, weights_sentence
 from elmo.study.report.layer_figures import draws_figure, weights_figure
@@ -162,7 +162,7 @@ def _pretraining(results: StudyResults) -> Iterable[Block]:
 
 def _how(results: StudyResults) -> Iterable[Block]:
     about = results.about
-    yield from _paragraphs(_METHOD)
+    yield from _paragraphs(_METHOD, _own_words(results))
     yield Code(text=about.command)
     yield machine_table(results, duration(about.seconds))
     if results.rows:
@@ -177,6 +177,16 @@ def _how(results: StudyResults) -> Iterable[Block]:
     for name, title, facts in lists:
         if facts:
             yield Details(title=title, blocks=(facts_table(name, f"{title}.", facts),))
+
+
+def _own_words(results: StudyResults) -> str:
+    sizes = {one.name: one.value for one in results.about.settings}
+    if not sizes.get("own_words"):
+        return ""
+    return (
+        f"Beside each embedding, the classifier learns word vectors of its own, "
+        f"{setting(sizes['own_words'])} numbers each."
+    )
 
 
 def _paragraphs(*sentences: str) -> Iterable[Paragraph]:
