@@ -157,6 +157,19 @@ def test_broken_files(
         documents(path, ReadOptions(column=column))
 
 
+def test_strings_in_parquet_that_are_none(tmp_path: Path) -> None:
+    """A damaged file may call any bytes a string."""
+    bad = pa.array([b"good", b"b\xafd"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": bad}), tmp_path / "a.parquet")
+    source = resolve([str(tmp_path / "a.parquet")])
+    with pytest.raises(
+        UserError, match=r"row 2, column 'text': there are bytes that are not UTF-8"
+    ):
+        list(read_documents(source, ReadOptions()))
+    replaced = list(read_documents(source, ReadOptions(errors="replace")))
+    assert replaced == ["good", "b\ufffdd"]
+
+
 def test_missing_values_in_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a", None]}), tmp_path / "a.parquet")
     with pytest.raises(UserError, match="row 2, column 'text': expected a string"):

@@ -27,7 +27,7 @@ def read_parquet(
         for number, row in enumerate(_rows(table, names), start=1):
             where = f"'{path}', row {number}"
             yield tuple(
-                as_text(value, f"{where}, column {name!r}", options)
+                _text(value, f"{where}, column {name!r}", options)
                 for name, value in zip(names, row, strict=True)
             )
 
@@ -53,4 +53,23 @@ def _open_table(unpacked: Path, path: Path) -> Generator[Any, None, None]:
 
 def _rows(table: Any, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
     for batch in table.iter_batches(batch_size=_ROWS_A_BATCH, columns=list(dict.fromkeys(names))):
-        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+        yield from zip(*(_values(batch.column(name)) for name in names), strict=True)
+
+
+def _values(column: Any) -> list[object]:
+    """The values of a column, strings as bytes: a damaged file calls anything a string."""
+    arrow = require_extra("pyarrow", "parquet")
+    kinds = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
+    kind = kinds.get(column.type)
+    return (column if kind is None else column.cast(kind)).to_pylist()
+
+
+def _text(value: object, where: str, options: ReadOptions) -> str:
+    if not isinstance(value, bytes):
+        return as_text(value, where, options)
+    try:
+        return value.decode("utf-8", options.errors)
+    except UnicodeDecodeError:
+        raise UserError(
+            f"{where}: there are bytes that are not UTF-8; mend the file, or use --errors replace"
+        ) from None
