@@ -72,17 +72,18 @@ class StudyDisplay:
         if step.state == "failed":
             self._line(f"{self._title(step.row)}: failed: {step.note}")
         if self._console.is_terminal:
-            self._live.update(self._table())
+            self._live.update(self.table())
             return
         ended = step.state == "done" and (before is None or before.state != "done")
         due = time.monotonic() - self._last >= SECONDS_BETWEEN_LINES
         if ended or (step.state == "running" and due):
             self._last = time.monotonic()
             state = "done" if ended else f"{step.share:.0%}"
-            self._line(f"{self._overall()}  {step.name}: {state}")
+            self._line(f"{self.overall()}  {step.name}: {state}")
 
-    def _table(self) -> Table:
-        table = Table(title=self._overall(), title_justify="left", box=None)
+    def table(self) -> Table:
+        """A line a row: how many of its steps are done, and which one is running."""
+        table = Table(title=self.overall(), title_justify="left", box=None)
         for column in ("row", "steps", "now"):
             table.add_column(column, overflow="ellipsis", no_wrap=True)
         for name in dict.fromkeys([*self._work, *(one.row for one in self._steps.values())]):
@@ -95,7 +96,8 @@ class StudyDisplay:
     def _title(self, row: str) -> str:
         return self._titles.get(row, row)
 
-    def _overall(self) -> str:
+    def overall(self) -> str:
+        """How much of all work is done, and how long the rest will take."""
         done, kept, total = self._amounts()
         elapsed = time.monotonic() - self._started
         left = "" if done <= kept else f", about {clock(elapsed * (total - done) / (done - kept))}"
