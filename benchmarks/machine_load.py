@@ -23,7 +23,7 @@ class Usage:
     all: float
     """Of everything that runs on the machine, or was kept from running by its host."""
     ours: float
-    """Of the processes that measure."""
+    """Of the processes that measure, and of those they have started and seen end."""
 
     @classmethod
     def now(cls, others: Iterable[int] = ()) -> Usage:
@@ -49,4 +49,4 @@ def cores_busy(seconds: float = 3.0) -> float:
 def _seconds_of(pid: int) -> float:
     # The name in brackets may hold anything, so fields are counted from behind it.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return sum(map(int, fields[11:15])) / TICKS  # its own, and that of its children that ended

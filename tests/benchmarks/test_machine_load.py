@@ -39,3 +39,10 @@ def test_a_process_that_works_for_us_is_ours_and_any_other_is_not() -> None:
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_process_that_has_ended_was_ours() -> None:
+    before = Usage.now()
+    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert Usage.now().ours - before.ours > 0.25
