@@ -38,7 +38,8 @@ from elmo.text.batches import WordTable
 from elmo.text.batching import Batching
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.steps import Share, Step, read_steps
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
+from zipf_text import vocabulary, zipf
 
 CASES = ((1, "rows"), (2, "rows"), (2, "dense"), (2, "ddp"))
 LENGTH = 40
@@ -155,18 +156,6 @@ def trainer(given: argparse.Namespace, world: World) -> Callable[[Step], int]:
         return traffic.sent
 
     return train
-
-
-def zipf(words: int) -> np.ndarray:
-    """How frequent each word is."""
-    chances = 1 / np.arange(1, words - len(SPECIAL_WORDS) + 1)
-    return np.concatenate([chances, np.zeros(len(SPECIAL_WORDS))]) / chances.sum()
-
-
-def vocabulary(words: int) -> Vocabulary:
-    """Words of the frequencies of the text."""
-    names = (*SPECIAL_WORDS, *(f"word{rank}" for rank in range(words - len(SPECIAL_WORDS))))
-    return Vocabulary(names, tuple(words // (rank + 1) + 1 for rank in range(words)))
 
 
 if __name__ == "__main__":
