@@ -1,0 +1,187 @@
+"""How fast a model is in use: embedding, predicting, importing, training a classifier; and memory.
+
+    python benchmarks/using.py [--megabytes 10 100] [--trainings 1]
+
+All with the news model that comes with the package. Speed is that of raw texts (tokenised on the
+way) that become pooled vectors, after loading. "with start-up" is the whole command, from an empty
+process to a file. A sentence is predicted alone, many after each other; the median counts. The
+memory of embedding is measured once for each size of a text file, which is --source again and again
+(1000 for a gigabyte, which takes hours). --trainings 0 leaves out the classifier, which learns from
+--labelled. Writes build/bench/using.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from itertools import count, cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from elmo.classify.folder import load_classifier
+from elmo.contextual.embed_text import embed_text
+from elmo.contextual.embedder import Embedder
+from elmo.text.readers.options import ReadOptions
+from elmo.text.sources import read_documents, resolve
+from measuring import Case, flags, in_turn, refuse_busy, write_found
+from timed_training import precisions
+
+WARM_UP = 20
+SENTENCES = 200
+"""That are predicted one by one."""
+IMPORT = "from time import perf_counter as t; a = t(); import elmo; print(t() - a)"
+
+EMBEDDING, FILE = "embedding", "embedding a file"
+POOLED = "pooled vectors, with start-up"
+PREDICTION = "prediction of a sentence"
+IMPORTING = "import elmo"
+CLASSIFIER = "training a classifier, with start-up"
+
+
+def main(command: Sequence[str] | None = None) -> None:
+    """Measure, and write what was found."""
+    parser = flags(__doc__, source="ag_news:test")
+    parser.add_argument("--megabytes", nargs="*", type=float, default=[10.0, 100.0])
+    parser.add_argument("--labelled", default="ag_news", help="what a classifier learns from")
+    parser.add_argument("--trainings", type=int, default=1, help="of the classifier")
+    given = parser.parse_args(command)
+    before = refuse_busy(anyway=given.anyway)
+    figures = in_turn(cases(given), given.repeats, anyway=given.anyway)
+    if given.trainings:
+        figures += in_turn([classifier_case(given)], given.trainings, anyway=given.anyway)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=given.folder) as folder:  # /tmp may be memory
+        figures += in_turn(file_cases(given, Path(folder)), 1, anyway=given.anyway)
+    write_found("using", given.folder, before, figures)
+
+
+def cases(given: argparse.Namespace) -> list[Case[float]]:
+    """What takes seconds, and is measured in turn."""
+    found = [
+        Case(
+            name=f"{EMBEDDING}, {precision}",
+            unit="tokens/s",
+            work=embedding_speed,
+            arguments=(given.source, precision, given.threads),
+        )
+        for precision in precisions()
+    ]
+    once = (given.source, given.threads)
+    found.append(Case(name=POOLED, unit="s", work=pooled_seconds, arguments=once))
+    found.append(Case(name=PREDICTION, unit="ms", work=prediction_milliseconds, arguments=once))
+    found.append(Case(name=IMPORTING, unit="s", work=import_seconds))
+    return found
+
+
+def classifier_case(given: argparse.Namespace) -> Case[float]:
+    """What takes minutes."""
+    arguments = (given.labelled, given.threads)
+    return Case(name=CLASSIFIER, unit="s", work=classifier_seconds, arguments=arguments)
+
+
+def file_cases(given: argparse.Namespace, folder: Path) -> list[Case[float]]:
+    """Files of some sizes, whose figures tell the memory."""
+    return [
+        Case(
+            name=FILE,
+            unit="tokens/s",
+            work=file_speed,
+            arguments=(write_file(folder, given.source, size), given.threads),
+            at=size,
+        )
+        for size in given.megabytes
+    ]
+
+
+def embedding_speed(source: str, precision: Any, threads: int) -> float:
+    """Words a second from raw texts to pooled vectors."""
+    torch.set_num_threads(threads)
+    texts = list(read_documents(resolve([source]), ReadOptions()))
+    embedder = Embedder.from_pretrained(precision=precision)
+    words = sum(len(embedder.loaded.words(text)) for text in texts)
+    embedder.encode(texts[:WARM_UP])
+    started = time.perf_counter()
+    embedder.encode(texts)
+    return words / (time.perf_counter() - started)
+
+
+def pooled_seconds(source: str, threads: int) -> float:
+    """Seconds that the command takes to write the pooled vectors of all texts."""
+    with TemporaryDirectory() as folder:
+        return command_seconds(pooled_command(source, Path(folder) / "vectors.npz", threads))
+
+
+def pooled_command(source: str, out: Path, threads: int) -> list[str]:
+    """What one types after `elmo`."""
+    return ["embed", source, "--out", str(out), "--precision", "auto", "--threads", str(threads)]
+
+
+def classifier_seconds(source: str, threads: int) -> float:
+    """Seconds that the command takes to train a classifier on top of the frozen biLM."""
+    with TemporaryDirectory() as folder:
+        return command_seconds(classifier_command(source, Path(folder) / "topics", threads))
+
+
+def classifier_command(source: str, out: Path, threads: int) -> list[str]:
+    """What one types after `elmo`."""
+    return ["classify", "train", source, "--out", str(out), "--threads", str(threads)]
+
+
+def command_seconds(command: Sequence[str]) -> float:
+    """Seconds from starting an `elmo` command to its end."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "elmo", *command], check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def prediction_milliseconds(source: str, threads: int) -> float:
+    """The median over texts, each predicted alone."""
+    torch.set_num_threads(threads)
+    classifier = load_classifier()
+    texts = islice(read_documents(resolve([source]), ReadOptions()), WARM_UP + SENTENCES)
+    took: list[float] = []
+    for text in texts:
+        started = time.perf_counter()
+        classifier.predict([text])
+        took.append(time.perf_counter() - started)
+    return 1000 * statistics.median(took[WARM_UP:])
+
+
+def import_seconds() -> float:
+    """Seconds that `import elmo` takes in a new process."""
+    command = [sys.executable, "-c", IMPORT]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def file_speed(path: Path, threads: int) -> float:
+    """Words a second from a text file to a file of vectors."""
+    torch.set_num_threads(threads)
+    embedder = Embedder.from_pretrained(precision="auto")
+    started = time.perf_counter()
+    written = embed_text(embedder, str(path), path.with_suffix(".npz"))
+    elapsed = time.perf_counter() - started
+    written.path.unlink()
+    return written.tokens / elapsed
+
+
+def write_file(folder: Path, source: str, megabytes: float) -> Path:
+    """A text file of about that size: the same texts again and again, each time with a number."""
+    texts = list(read_documents(resolve([source]), ReadOptions()))
+    path = folder / f"{megabytes:g}.txt"
+    with path.open("w", encoding="utf-8") as stream:
+        for number, text in zip(count(), cycle(texts), strict=False):
+            if stream.tell() >= megabytes * 1e6:
+                break
+            stream.write(f"{number} {text}\n")
+    return path
+
+
+if __name__ == "__main__":
+    main()
