@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WHEEL_DIR := build/wheel
 WHEEL_VENV := build/wheel-venv
+BENCHMARKS := training time_to_quality growth using
 STUDY := build/study$(if $(DATA),-$(DATA))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install study test lint types imports pytest wheel soak format clean
+.PHONY: help install study test lint types imports pytest wheel soak bench format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,12 @@ wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, impo
 
 soak: $(INSTALLED)  ## Run the long tests of failures: kills, lost machines, damaged files
 	ELMO_SOAK=1 $(BIN)/python -m pytest tests/faults
+
+# BENCH_FLAGS goes to all of them, such as "--repeats 1 --seconds 2 --anyway" for a rehearsal; flags
+# of one go to its own variable, such as time_to_quality_flags="--plain-seconds 60".
+bench: $(INSTALLED)  ## Measure speed and memory on an idle machine, for hours; makes docs/performance.md
+	$(foreach one,$(BENCHMARKS),$(BIN)/python benchmarks/$(one).py $(BENCH_FLAGS) $($(one)_flags) &&) \
+	$(BIN)/python benchmarks/performance_page.py
 
 format: $(INSTALLED)  ## Mend what ruff can mend
 	$(BIN)/ruff check --fix .
