@@ -59,3 +59,9 @@ def test_weights_that_are_given_are_not_looked_at(results: StudyResults) -> None
     assert [row.name for row in rows] == ["frozen", "trainable", "fine-tuned"]
     assert [learns_weights(row) for row in rows] == [False, True, True]
     assert named(results, "average") not in rows
+
+
+def test_one_layer_has_no_weights_to_speak_of(results: StudyResults) -> None:
+    row = results.rows[4]
+    seeds = tuple(replace(seed, layer_weights=(1.0,)) for seed in row.seeds)
+    assert with_weights(replace(results, rows=(replace(row, seeds=seeds),))) == []

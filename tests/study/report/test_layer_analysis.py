@@ -80,7 +80,9 @@ def test_draws_as_they_read() -> None:
     )
     assert second.startswith("Learned weights give 0.9150 on the same rows; 2 of 3 draws give less")
     (alone, _) = draws_sentences(drawn([0.90], 0.915))
-    assert "deviation" not in alone
+    assert alone == (
+        "One draw of frozen weights, trained on 10,000 rows, gives a test accuracy of 0.9000."
+    )
     assert draws_sentences(drawn([], 0.9)) == []
 
 

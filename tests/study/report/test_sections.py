@@ -61,6 +61,14 @@ def test_a_study_that_failed_altogether_has_a_report_too(results: StudyResults) 
     assert report.answer == ("No row of the comparison could be computed.",)
 
 
+def test_one_epoch_makes_no_curve(results: StudyResults) -> None:
+    assert results.language_model is not None
+    once = replace(results.language_model, history=results.language_model.history[:1])
+    report = make_report(replace(without_analyses(results), rows=(), language_model=once))
+    assert names(report) == ["pretraining", "how"]
+    assert not [block for block in all_blocks(report) if isinstance(block, Figure)]
+
+
 def test_sweeps_and_draws_that_gave_nothing_are_left_out(results: StudyResults) -> None:
     assert results.draws is not None
     empty = replace(

@@ -54,6 +54,8 @@ def sweep_sentence(sweep: Sweep, results: StudyResults) -> str:
         f"best on the development rows ({score(chosen.development_accuracy)}; test "
         f"{score(chosen.test_accuracy)})"
     )
+    if len(points) == 1:
+        return f"{start}, the only value there is."
     low, high = min(reached), max(reached)
     if _separate(low, high, results.about.test_rows):
         return f"{start}; test accuracies go from {score(low)} to {score(high)}."

@@ -57,7 +57,12 @@ def reference(results: StudyResults) -> RowResult | None:
 
 def with_weights(results: StudyResults) -> list[RowResult]:
     """The rows that sum layers with weights which were learned or drawn."""
-    return [row for row in results.rows if row.seeds[0].layer_weights and not _is_given(row)]
+    return [
+        row
+        for row in results.rows
+        # A static embedding is one layer: there is nothing to weigh.
+        if len(row.seeds[0].layer_weights or ()) > 1 and not _is_given(row)
+    ]
 
 
 def learns_weights(row: RowResult) -> bool:

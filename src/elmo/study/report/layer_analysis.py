@@ -39,20 +39,26 @@ def draws_sentences(draws: Draws) -> list[str]:
     reached = [one.test_accuracy for one in draws.draws]
     if not reached:
         return []
-    span = (
-        f"{counted(len(reached), 'draw')} of frozen weights, each trained on "
-        f"{whole(draws.train_rows)} rows, give test accuracies from {score(min(reached))} to "
-        f"{score(max(reached))}"
-    )
-    if len(reached) > 1:
-        span += f" (mean {score(fmean(reached))}, deviation {score(stdev(reached))})"
-    return [f"{span}.", _learned_among(draws)]
+    return [_span(reached, draws.train_rows), _learned_among(draws)]
 
 
 def rank_p(draws: Draws) -> float:
     """How probable it is that one more draw would come out as high as learned weights did."""
     as_high = sum(one.test_accuracy >= draws.trainable_test_accuracy for one in draws.draws)
     return (as_high + 1) / (len(draws.draws) + 1)
+
+
+def _span(reached: list[float], rows: int) -> str:
+    if len(reached) == 1:
+        return (
+            f"One draw of frozen weights, trained on {whole(rows)} rows, gives a test accuracy of "
+            f"{score(reached[0])}."
+        )
+    return (
+        f"{len(reached)} draws of frozen weights, each trained on {whole(rows)} rows, give test "
+        f"accuracies from {score(min(reached))} to {score(max(reached))} (mean "
+        f"{score(fmean(reached))}, deviation {score(stdev(reached))})."
+    )
 
 
 def _learned_among(draws: Draws) -> str:

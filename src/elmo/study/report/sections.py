@@ -155,7 +155,7 @@ def _pretraining(results: StudyResults) -> Iterable[Block]:
     model = results.language_model
     if model:
         yield from _paragraphs(language_model_sentence(model), history_sentence(model))
-        if model.history:
+        if len(model.history) > 1:
             yield perplexity_figure(model)
             yield Details(title="Every epoch", blocks=(history_table(model),))
 
