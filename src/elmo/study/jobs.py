@@ -116,21 +116,21 @@ class _Running:
         self.job = job
         self.told: Any = context.Queue()
         self.share = 0.0
+        self.failure: str | None = None
         self.process: ForkProcess = context.Process(
             target=_work, args=(job, steps, self.told), daemon=True
         )
         self.process.start()
 
-    def news(self) -> str | None:
-        """Hear how far it is; gives the message of a failure."""
-        failure = None
+    def listen(self) -> None:
+        """Hear how far it is, or why it fails."""
         while True:
             try:
                 heard = self.told.get_nowait()
             except Empty:
-                return failure
+                return
             if isinstance(heard, str):
-                failure = heard
+                self.failure = heard
             else:
                 self.share = heard
 
@@ -141,7 +141,7 @@ def _look_after(
     time.sleep(SECONDS_BETWEEN_LOOKS)
     for name, one in list(running.items()):
         ended = not one.process.is_alive()
-        failure = one.news()
+        one.listen()
         if not ended:
             watcher(_progress(one.job, "running", one.share))
             continue
@@ -151,7 +151,7 @@ def _look_after(
             results[name] = result
             watcher(_progress(one.job, "done", 1.0))
         else:
-            message = failure or _died(one.process.exitcode)
+            message = one.failure or _died(one.process.exitcode)
             results[name] = Failure(message)
             watcher(_progress(one.job, "failed", note=message))
 
