@@ -15,6 +15,7 @@ from pathlib import Path
 
 from elmo.config import from_json, to_json
 from elmo.files import read_json, write_json
+from elmo.study.surroundings import processor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ class Machine:
 
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return cls(
-            processor=_processor(),
+            processor=processor(),
             cores=len(os.sched_getaffinity(0)),
             gigabytes=round(memory / 1e9, 1),
             bf16_units=has_bf16_units(torch.device("cpu")),
@@ -165,9 +166,3 @@ def commit() -> str:
 def now() -> str:
     """Date and time, to the minute."""
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

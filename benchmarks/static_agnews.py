@@ -14,7 +14,6 @@ import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from sklearn.svm import LinearSVC
 
 from elmo.static.config import SkipGramConfig, StaticConfig, SvdConfig
 from elmo.static.train import train_static
+from elmo.study.controls import words_and_pairs
 from elmo.text.held_out import is_held_out
 from elmo.text.sources import ReadOptions, read_columns, resolve
 from elmo.text.tokenizers import tokenize_words
@@ -121,12 +121,6 @@ def tfidf(train: Rows, test: Rows, seed: int) -> Result:
         *features, train, test, lambda c: LinearSVC(C=c, random_state=seed), TFIDF_STRENGTHS
     )
     return Result("tfidf", None, *chosen)
-
-
-def words_and_pairs(words: Sequence[str]) -> list[str]:
-    """Each word, lower case, and each with the one behind it."""
-    lower = [word.lower() for word in words]
-    return lower + [f"{first} {second}" for first, second in pairwise(lower)]
 
 
 def logistic(c: float) -> Pipeline:

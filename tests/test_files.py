@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from elmo.files import (
     remove_leftovers,
     sha256,
     write_json,
+    write_json_lines,
     write_text,
     written_whole,
 )
@@ -184,6 +186,16 @@ def test_json_survives(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value
     assert "é" in (tmp_path / "a.json").read_text(encoding="utf-8")
+
+
+def test_json_lines_are_a_value_each(tmp_path: Path) -> None:
+    values = [{"text": "a\nb"}, {"text": "λ"}, [1, None]]
+    write_json_lines(tmp_path / "a.jsonl", iter(values))
+    lines = (tmp_path / "a.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == values
+    with pytest.raises(TypeError):
+        write_json_lines(tmp_path / "a.jsonl", [object()])
+    assert len((tmp_path / "a.jsonl").read_text("utf-8").splitlines()) == 3
 
 
 @pytest.mark.parametrize(

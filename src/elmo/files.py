@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,12 @@ def write_json(path: Path, value: object) -> None:
     """Write a value as readable JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_text(path, text)
+
+
+def write_json_lines(path: Path, values: Iterable[object]) -> None:
+    """Write a value a line, one after the other."""
+    with written_whole(path) as beside, beside.open("w", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(value) + "\n" for value in values)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.classify.labelled import read_labelled, read_unlabelled
+from elmo.classify.labelled import LabelledTexts, read_labelled, read_unlabelled
 from elmo.errors import UserError
 from elmo.text.sources import ReadOptions
 
@@ -78,6 +78,13 @@ def test_keys_of_json_may_change_their_order(tmp_path: Path) -> None:
 def test_texts_are_on_one_line_and_labels_without_spaces_around(tmp_path: Path) -> None:
     found = read_labelled(file(tmp_path, "a.csv", '" x ","a\nb"\n'))
     assert (found.texts, found.labels) == (["a b"], ["x"])
+
+
+def test_some_rows_keep_what_belongs_to_them() -> None:
+    texts = LabelledTexts(["a", "b", "c"], ["x", "y", "z"], ["1", "2", "3"])
+    assert texts.some([2, 0]) == LabelledTexts(["c", "a"], ["z", "x"], ["3", "1"])
+    unlabelled = LabelledTexts(["a", "b"], None, ["1", "2"])
+    assert unlabelled.some([1]) == LabelledTexts(["b"], None, ["2"])
 
 
 def test_several_files_in_order(tmp_path: Path) -> None:

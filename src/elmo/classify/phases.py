@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,6 +52,21 @@ class Phase:
     peak_rate: float
     parts: tuple[Part, ...]
     read: Callable[[Sequence[int], Randomness | None], Read]
+
+
+def phases(
+    network: ClassifierNetwork,
+    features: Features,
+    texts: TextRows,
+    model: BiLM | None,
+    config: LearningConfig,
+) -> Iterator[Phase]:
+    """What is gone through: the network alone, then, where it is asked for, with the biLM."""
+    yield network_phase(network, features, config)
+    if model is not None and config.fine_tuning.fine_tune_epochs:
+        for stack in model.directions:
+            stack.dropout = config.fine_tuning.bilm_dropout
+        yield fine_tuning_phase(network, texts, model, config)
 
 
 def network_phase(network: ClassifierNetwork, features: Features, config: LearningConfig) -> Phase:

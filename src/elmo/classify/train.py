@@ -20,7 +20,7 @@ from elmo.classify.labels import Labels
 from elmo.classify.loop import LossIsNoNumberError, Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
 from elmo.classify.own_words import own_vocabulary
-from elmo.classify.phases import Phase, fine_tuning_phase, network_phase
+from elmo.classify.phases import Phase, phases
 from elmo.classify.reports import EpochReport, Listener
 from elmo.classify.split import Split, development_split
 from elmo.classify.text_rows import TextRows, cut_into_words
@@ -124,18 +124,18 @@ def _learn(
 ) -> tuple[Phase, str | None]:
     """Go through the phases; gives the last one, and what went wrong in it, if anything did."""
     learning = config.learning
-    phase = network_phase(network, _features(loaded, task, learning, around), learning)
+    features = _features(loaded, task, learning, around)
+    phase: Phase | None = None
+    trouble: str | None = None
     try:
-        learn(network, phase, task, learning, around.on_report, history)
-        if learning.fine_tuning.fine_tune_epochs:
-            _set_dropout(loaded, learning.fine_tuning.bilm_dropout)
-            phase = fine_tuning_phase(network, task.texts, loaded.model, learning)
+        for phase in phases(network, features, task.texts, loaded.model, learning):
             learn(network, phase, task, learning, around.on_report, history)
     except LossIsNoNumberError as error:
         if not history:
             raise
-        return phase, str(error)
-    return phase, None
+        trouble = str(error)
+    assert phase is not None
+    return phase, trouble
 
 
 def _features(
@@ -150,11 +150,6 @@ def _features(
         folder=around.scratch,
         on_texts=Pace(around.on_texts, len(task.texts)).add,
     )
-
-
-def _set_dropout(loaded: LoadedModel, share: float) -> None:
-    for stack in loaded.model.directions:
-        stack.dropout = share
 
 
 def _class_weights(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from elmo.classify.reports import best_epoch
 from elmo.classify.train import Surroundings, Trained, train
 from elmo.config import check
 from elmo.errors import UserError
-from elmo.files import folder_written_whole, write_text
+from elmo.files import folder_written_whole, write_json_lines, write_text
 from elmo.interop.models import open_model
 from elmo.text.readers.options import ReadOptions
 
@@ -88,7 +87,7 @@ def _evaluations(
 ) -> dict[str, Evaluation]:
     found = {
         name: judge(
-            _chosen(data, rows.tolist()),
+            data.some(rows.tolist()),
             trained.classes[rows],
             trained.probabilities[rows],
             trained.classifier.labels.names,
@@ -100,15 +99,8 @@ def _evaluations(
     return found
 
 
-def _chosen(data: LabelledTexts, rows: Sequence[int]) -> LabelledTexts:
-    return LabelledTexts(
-        [data.texts[row] for row in rows], None, [data.places[row] for row in rows]
-    )
-
-
 def _write_history(trained: Trained, folder: Path) -> None:
-    lines = [json.dumps(asdict(report)) + "\n" for report in trained.history]
-    write_text(folder / "log.jsonl", "".join(lines))
+    write_json_lines(folder / "log.jsonl", map(asdict, trained.history))
     best = best_epoch(trained.history)
     if best is not None and can_draw():
         from elmo.classify.figures import LearningCurves, draw_learning_curve

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from elmo.cli.live import SECONDS_BETWEEN_LINES, clock
+from elmo.cli.live import SECONDS_BETWEEN_LINES, Display, clock
 from elmo.study.plan import PlannedRow, planned
 from elmo.study.progress import StepProgress
 from elmo.study.request import StudyRequest
@@ -30,30 +29,17 @@ ANALYSES = {
 }
 
 
-class StudyDisplay:
+class StudyDisplay(Display):
     """Follows the steps of a study."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=2, transient=True)
+        super().__init__()
+        self._table = Live(console=self._console, refresh_per_second=2, transient=True)
+        self._live = self._table
         self._titles: dict[str, str] = {}
         self._work: dict[str, float] = {}
         self._steps: dict[str, StepProgress] = {}
         self._started = self._last = time.monotonic()
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
 
     def begin(self, request: StudyRequest) -> None:
         """Say what is studied, and take in what is to come."""
@@ -63,23 +49,23 @@ class StudyDisplay:
         parts = request.parts
         what = "texts that elmo generates" if parts.name == "generated" else parts.name
         train, test = len(parts.train.texts), len(parts.test.texts)
-        self._line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
+        self.line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
 
     def show(self, step: StepProgress) -> None:
         """Show how far a step is."""
         before = self._steps.get(step.name)
         self._steps[step.name] = step
         if step.state == "failed":
-            self._line(f"{self._title(step.row)}: failed: {step.note}")
-        if self._console.is_terminal:
-            self._live.update(self.table())
+            self.line(f"{self._title(step.row)}: failed: {step.note}")
+        if self.is_terminal:
+            self._table.update(self.table())
             return
         ended = step.state == "done" and (before is None or before.state != "done")
         due = time.monotonic() - self._last >= SECONDS_BETWEEN_LINES
         if ended or (step.state == "running" and due):
             self._last = time.monotonic()
             state = "done" if ended else f"{step.share:.0%}"
-            self._line(f"{self.overall()}  {step.name}: {state}")
+            self.line(f"{self.overall()}  {step.name}: {state}")
 
     def table(self) -> Table:
         """A line a row: how many of its steps are done, and which one is running."""
@@ -115,9 +101,6 @@ class StudyDisplay:
         # Of a row whose last stage has begun all steps are known; before, what was planned counts.
         total = sum(max(work, self._work.get(row, 0.0)) for row, work in known.items())
         return done, kept, total
-
-    def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def show_results(results: StudyResults, folder: Path) -> None:

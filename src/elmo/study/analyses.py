@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from elmo.contextual.mix_config import MixConfig
-from elmo.study.choices import Choice, NetworkSettings, SvmSettings, row_training
+from elmo.study.choices import Choice, NetworkSettings, SvmSettings, row_training, svm_job
 from elmo.study.compare import Comparison
 from elmo.study.comparison import ELMO, Row
-from elmo.study.controls import tfidf
 from elmo.study.jobs import Job
 from elmo.study.outcome import Outcome
 from elmo.study.results import Draw, Draws, RowResult, SamplePoint
 from elmo.study.row_results import best_static
 from elmo.study.statistics import spread
-from elmo.study.workbench import VERSION, Workbench
+from elmo.study.workbench import Workbench
 
 
 def draw_jobs(bench: Workbench, choices: Mapping[str, Choice]) -> list[Job]:
@@ -143,22 +142,9 @@ def _sample_job(
 ) -> Job:
     name = _sample_name(row, per_class, seed)
     if row.kind == "tfidf":
-        # With few labels a machine may be less careful; none of its strengths is much better.
-        strength = choice.best.strength if choice and isinstance(choice.best, SvmSettings) else 1.0
-        return Job(
-            name=name,
-            row="samples",
-            inputs={
-                "version": VERSION,
-                "data": bench.data.fingerprint,
-                "strength": strength,
-                "per_class": per_class,
-                "seed": seed,
-            },
-            kind=Outcome,
-            run=lambda on_share: tfidf(bench.data, strength, per_class, seed),
-            weight=per_class * len(bench.data.labels),
-        )
+        best = SvmSettings() if choice is None else choice.best
+        assert isinstance(best, SvmSettings)
+        return svm_job(bench, name, "samples", best, per_class, seed)
     training = replace(
         row_training(bench, row, choice, seed), per_class=per_class, measures_train=False
     )

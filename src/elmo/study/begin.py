@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.errors import UserError
-from elmo.pretrain.config import PretrainConfig, TrainingConfig
-from elmo.pretrain.presets import DEFAULT
+from elmo.pretrain.config import PretrainConfig
+from elmo.pretrain.presets import DEFAULT, QUICK
 from elmo.study.config import STANDARD, StudyConfig
 from elmo.study.data import read_parts
 from elmo.study.news.news_files import write_news
@@ -18,10 +17,7 @@ from elmo.text.readers.options import ReadOptions
 
 GENERATED = "generated"
 TRAIN_ITEMS, TEST_ITEMS = 6_000, 1_500
-SMALL = PretrainConfig(
-    model=BiLMConfig(word_dim=128, hidden=128, softmax=SoftmaxConfig(samples=1024)),
-    training=TrainingConfig(epochs=6),
-)
+SMALL = replace(QUICK, training=replace(QUICK.training, epochs=6))
 """For few texts, such as the generated ones."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +11,16 @@ from elmo.checkpoint import CONFIG, WEIGHTS, LoadedModel, parameter_count
 from elmo.classify.labelled import LabelledTexts
 from elmo.config import Json
 from elmo.errors import UserError
-from elmo.files import read_json, sha256, write_json, written_whole
+from elmo.files import read_json, sha256, write_json, write_json_lines
 from elmo.interop.models import is_official, official_files, open_model
 from elmo.pretrain.config import PretrainConfig
 from elmo.pretrain.reports import StepReport
 from elmo.pretrain.run import Surroundings, pretrain, resume
 from elmo.pretrain.run_config import read_run
+from elmo.study.progress import OnShare
 from elmo.study.results import LanguageModel, PretrainingEpoch
 
 TEXT, FINISHED = "training_text.jsonl", "finished.json"
-OnShare = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -107,14 +106,8 @@ def _trained(
             )
         return resume(folder, around).finished
     source = folder.parent / TEXT
-    _write_texts(source, texts.texts)
+    write_json_lines(source, ({"text": text} for text in texts.texts))
     return pretrain(str(source), folder, config, surroundings=around).finished
-
-
-def _write_texts(path: Path, texts: Sequence[str]) -> None:
-    with written_whole(path) as beside, beside.open("w", encoding="utf-8") as stream:
-        for text in texts:
-            stream.write(json.dumps({"text": text}) + "\n")
 
 
 def _seconds_before(folder: Path) -> float:

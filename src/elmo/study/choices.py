@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elmo.classify.config import ClassifierConfig
-from elmo.study.comparison import NOTHING, Row
+from elmo.study.comparison import Row
 from elmo.study.controls import STRENGTHS, majority, tfidf
 from elmo.study.jobs import Failure, Job
 from elmo.study.outcome import Outcome
@@ -100,6 +100,33 @@ def row_training(bench: Workbench, row: Row, choice: Choice | None, seed: int) -
     return bench.training(config)
 
 
+def svm_job(
+    bench: Workbench,
+    name: str,
+    row: str,
+    settings: SvmSettings,
+    per_class: int | None = None,
+    seed: int = 0,
+) -> Job:
+    """The linear machine on all rows, or on so few labels a class."""
+    data = bench.data
+    texts = data.train_count if per_class is None else per_class * len(data.labels)
+    return Job(
+        name=name,
+        row=row,
+        inputs={
+            "version": VERSION,
+            "data": data.fingerprint,
+            "strength": settings.strength,
+            "per_class": per_class,
+            "seed": seed,
+        },
+        kind=Outcome,
+        run=lambda on_share: tfidf(data, settings.strength, per_class, seed),
+        weight=SVM_WORK * texts,
+    )
+
+
 def named(settings: object) -> tuple[Named, ...]:
     """Settings by name."""
     return tuple(Named(name=name, value=value) for name, value in vars(settings).items())
@@ -112,7 +139,7 @@ def _tuning_name(row: Row, number: int) -> str:
 def _tuning_job(bench: Workbench, row: Row, number: int, settings: Settings) -> Job:
     name = _tuning_name(row, number)
     if isinstance(settings, SvmSettings):
-        return _svm_job(bench, name, row, settings)
+        return svm_job(bench, name, row.name, settings)
     first = bench.config.seeds[0]
     config = settings.on(bench.classifier(replace(row.mix, mix_seed=first), first))
     training = bench.training(config, rows=bench.config.tuning_rows, measures_train=False)
@@ -138,20 +165,4 @@ def _control_job(bench: Workbench, row: Row, choice: Choice | None) -> Job:
         )
     best = SvmSettings() if choice is None else choice.best
     assert isinstance(best, SvmSettings)
-    return _svm_job(bench, "row-tfidf", row, best)
-
-
-def _svm_job(bench: Workbench, name: str, row: Row, settings: SvmSettings) -> Job:
-    return Job(
-        name=name,
-        row=row.name,
-        inputs={
-            "version": VERSION,
-            "data": bench.data.fingerprint,
-            "embedding": NOTHING,
-            "strength": settings.strength,
-        },
-        kind=Outcome,
-        run=lambda on_share: tfidf(bench.data, settings.strength),
-        weight=SVM_WORK * bench.data.train_count,
-    )
+    return svm_job(bench, "row-tfidf", row.name, best)

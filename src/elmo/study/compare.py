@@ -8,9 +8,9 @@ from typing import Any
 
 from elmo.study.choices import Choice, choose, row_jobs, tries, tuning_jobs
 from elmo.study.comparison import Row
-from elmo.study.embeddings import do, embedding_facts, read_texts
+from elmo.study.embeddings import do, do_alone, embedding_facts
 from elmo.study.fine_tuned import fine_tuned_jobs
-from elmo.study.jobs import Failure, Job, Results, known_results, run_here
+from elmo.study.jobs import Failure, Job
 from elmo.study.outcome import Outcome
 from elmo.study.progress import Watcher
 from elmo.study.results import FailedRow, RowResult
@@ -81,7 +81,7 @@ def compare(
     for row in able:
         if row.kind == "fine-tuned":
             jobs[row.name] = fine_tuned_jobs(bench, row, choices.get("trainable"))
-            results |= _alone(bench, jobs[row.name], watcher)
+            results |= do_alone(bench, jobs[row.name], watcher)
     outcomes = {name: _good(some, results) for name, some in jobs.items()}
     for name, some in jobs.items():
         messages = [results[job.name].message for job in some if _has_failed(job, results)]
@@ -107,17 +107,6 @@ def _choices(
         else:
             choices[row.name] = choice
     return choices
-
-
-def _alone(bench: Workbench, jobs: Sequence[Job], watcher: Watcher) -> Results:
-    results = known_results(jobs, bench.steps, watcher)
-    for job in jobs:
-        if job.name in results:
-            continue
-        if job.needs_bilm is not None and not bench.has_layers(job.needs_bilm):
-            read_texts(bench, job.needs_bilm, watcher)
-        results |= run_here(job, bench.steps, watcher)
-    return results
 
 
 def _has_failed(job: Job, results: Mapping[str, Any]) -> bool:

@@ -60,9 +60,8 @@ def chosen_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
     wanted: set[str] = set()
     for name in config.rows:
         if name not in kinds:
-            known = ", ".join([*(row.name for row in rows), *(k for k in kinds if k not in wanted)])
             raise UserError(
-                f"no row is named {name!r}{nearest(name, kinds)}; there are: {known}; "
+                f"no row is named {name!r}{nearest(name, kinds)}; there are: {', '.join(kinds)}; "
                 "windows other than these are named with --windows"
             )
         wanted |= kinds[name]

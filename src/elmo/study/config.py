@@ -87,7 +87,6 @@ class StudyConfig:
 
 QUICK = StudyConfig(
     seeds=(0,),
-    windows=(2, 5, 8),
     static_dim=100,
     own_words=64,
     epochs=2,

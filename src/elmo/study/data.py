@@ -105,9 +105,10 @@ def read_parts(
     if test:
         held = read_labelled(test, read, label_column)
         return LabelledParts(name, data, held)
-    classes = Labels.of(data.labels or ()).encode(data.labels or (), data.places)
-    split = development_split(classes, config.test_share, 0, Labels.of(data.labels or ()).names)
-    return LabelledParts(name, _some(data, split.train), _some(data, split.development))
+    labels = Labels.of(data.labels or ())
+    classes = labels.encode(data.labels or (), data.places)
+    split = development_split(classes, config.test_share, 0, labels.names)
+    return LabelledParts(name, *(data.some(rows.tolist()) for rows in split))
 
 
 def study_data(parts: LabelledParts, loaded: LoadedModel | None, config: StudyConfig) -> StudyData:
@@ -130,11 +131,3 @@ def _cut(texts: Sequence[str]) -> list[list[str]]:
     """As a biLM of the study's own would, where no row needs one."""
     cut = build_tokenizer(TokenizerConfig(), None)
     return [cut(text)[:MAX_WORDS] for text in texts]
-
-
-def _some(data: LabelledTexts, rows: Rows) -> LabelledTexts:
-    chosen: list[int] = rows.tolist()
-    labels = None if data.labels is None else [data.labels[row] for row in chosen]
-    return LabelledTexts(
-        [data.texts[row] for row in chosen], labels, [data.places[row] for row in chosen]
-    )

@@ -8,9 +8,9 @@ from elmo.checkpoint import parameter_count
 from elmo.config import to_json
 from elmo.contextual.progress import Progress
 from elmo.study.comparison import NOTHING
-from elmo.study.jobs import Failure, Job, OnShare, Results, run_jobs
+from elmo.study.jobs import Failure, Job, Results, run_here, run_jobs
 from elmo.study.plan import READING_WORK, VECTORS_WORK
-from elmo.study.progress import StepProgress, Watcher
+from elmo.study.progress import OnShare, StepProgress, Watcher
 from elmo.study.row_results import EmbeddingFacts
 from elmo.study.sweeps import static_settings
 from elmo.study.vectors import VectorsMade, make_vectors, static_config
@@ -40,13 +40,27 @@ def do(bench: Workbench, jobs: Sequence[Job], watcher: Watcher) -> Results:
     results: Results = {}
     for name in dict.fromkeys(job.needs_bilm for job in jobs):
         some = [job for job in jobs if job.needs_bilm == name]
-        if name is not None and not bench.has_layers(name) and _has_work(bench, some):
-            read_texts(bench, name, watcher)
+        _make_ready(bench, name, some, watcher)
         results |= run_jobs(some, bench.steps, watcher)
     return results
 
 
-def read_texts(bench: Workbench, name: str, watcher: Watcher) -> None:
+def do_alone(bench: Workbench, jobs: Sequence[Job], watcher: Watcher) -> Results:
+    """Run jobs one after the other, each with all threads."""
+    results: Results = {}
+    for job in jobs:
+        _make_ready(bench, job.needs_bilm, [job], watcher)
+        results |= run_here(job, bench.steps, watcher)
+    return results
+
+
+def _make_ready(bench: Workbench, name: str | None, jobs: Sequence[Job], watcher: Watcher) -> None:
+    """Have a biLM read the texts, if there is work to do with its layers."""
+    if name is not None and not bench.has_layers(name) and _has_work(bench, jobs):
+        _read_texts(bench, name, watcher)
+
+
+def _read_texts(bench: Workbench, name: str, watcher: Watcher) -> None:
     """Have a biLM read all texts, and keep how fast it was."""
     total, step = len(bench.data.texts), f"reading-{name}"
 

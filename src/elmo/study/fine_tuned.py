@@ -7,8 +7,9 @@ from dataclasses import replace
 from elmo.interop.models import open_model
 from elmo.study.choices import Choice, row_training
 from elmo.study.comparison import ELMO, Row
-from elmo.study.jobs import Job, OnShare
+from elmo.study.jobs import Job
 from elmo.study.outcome import Outcome
+from elmo.study.progress import OnShare
 from elmo.study.training import Training, train_network
 from elmo.study.workbench import Workbench
 

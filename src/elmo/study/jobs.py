@@ -17,11 +17,10 @@ from typing import Any
 
 from elmo.config import Json
 from elmo.errors import UserError
-from elmo.study.progress import StepProgress, Watcher
+from elmo.study.progress import OnShare, StepProgress, Watcher
 from elmo.study.steps import Steps
 
 SECONDS_BETWEEN_LOOKS = 0.2
-OnShare = Callable[[float], None]
 
 
 @dataclass(frozen=True, kw_only=True)

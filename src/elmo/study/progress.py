@@ -27,6 +27,8 @@ class StepProgress:
 
 
 Watcher = Callable[[StepProgress], None]
+OnShare = Callable[[float], None]
+"""Told what share of one step lies behind."""
 
 
 def nobody(progress: StepProgress) -> None:

@@ -27,11 +27,6 @@ class StaticFeatures:
             for words in texts.words
         ]
 
-    @property
-    def dim(self) -> int:
-        """Numbers a word."""
-        return self._table.shape[1]
-
     def for_texts(self, texts: TextRows) -> StaticFeatures:
         """The same vectors for the same texts, which may have other words with own vectors."""
         same = copy.copy(self)
@@ -50,8 +45,6 @@ class StaticFeatures:
 
 class NoFeatures:
     """Nothing but how many words there are: what a classifier has that learns its own vectors."""
-
-    dim = 0
 
     def __init__(self, texts: TextRows) -> None:
         self.texts = texts

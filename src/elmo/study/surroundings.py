@@ -28,10 +28,11 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     unit = "core" if cores == 1 else "cores"
-    return f"{_processor()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
+    return f"{processor()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The model of the processor, where the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -15,14 +14,12 @@ from elmo.checkpoint import LoadedModel
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.loop import Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
-from elmo.classify.phases import Features, Phase, fine_tuning_phase, network_phase
+from elmo.classify.phases import Features, Phase, phases
 from elmo.classify.reports import EpochReport, StepReport, best_epoch
 from elmo.classify.text_rows import TextRows
 from elmo.study.data import StudyData
 from elmo.study.outcome import Outcome, measured
-
-OnShare = Callable[[float], None]
-"""Told what share of a training lies behind."""
+from elmo.study.progress import OnShare
 
 
 class Embedding(Features, Protocol):
@@ -102,14 +99,12 @@ def _learn(
             behind, now = (0, learning.epochs) if first else (learning.epochs, tuned)
             on_share((behind + one.done * now) / epochs)
 
-    phase = network_phase(network, reading.features.for_texts(task.texts), learning)
-    learn(network, phase, task, learning, report, history)
-    if reading.fine_tuned is not None and tuned:
-        model = reading.fine_tuned.model
-        for stack in model.directions:
-            stack.dropout = learning.fine_tuning.bilm_dropout
-        phase = fine_tuning_phase(network, task.texts, model, learning)
+    features = reading.features.for_texts(task.texts)
+    model = None if reading.fine_tuned is None else reading.fine_tuned.model
+    phase: Phase | None = None
+    for phase in phases(network, features, task.texts, model, learning):
         learn(network, phase, task, learning, report, history)
+    assert phase is not None
     return phase
 
 

@@ -18,8 +18,9 @@ from elmo.study.bilm import StudyBiLM
 from elmo.study.comparison import NOTHING
 from elmo.study.config import StudyConfig
 from elmo.study.data import MAX_WORDS, StudyData
-from elmo.study.jobs import Job, OnShare
+from elmo.study.jobs import Job
 from elmo.study.outcome import Outcome
+from elmo.study.progress import OnShare
 from elmo.study.static_features import NoFeatures, StaticFeatures
 from elmo.study.steps import Steps
 from elmo.study.training import Reading, Training, train_network
@@ -37,7 +38,6 @@ class ReadingPace:
     """How fast the biLM read all texts of the study."""
 
     texts_per_second: float
-    seconds: float
 
 
 @dataclass
@@ -80,8 +80,7 @@ class Workbench:
             folder=self.folder,
             on_texts=Pace(on_progress, len(texts)).add,
         )
-        seconds = time.monotonic() - started
-        return ReadingPace(len(texts) / seconds, seconds)
+        return ReadingPace(len(texts) / (time.monotonic() - started))
 
     def reading(self, embedding: str) -> Reading:
         """An embedding, ready to be read by a network."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from elmo.errors import UserError
-from elmo.files import write_text
+from elmo.files import write_json_lines
 from elmo.study.news.generate import NewsItem, generate_news
 from elmo.text.readers.columns import is_number
 from elmo.text.readers.json_lines import read_json_lines
@@ -41,9 +40,9 @@ def write_news(folder: Path, train: int, test: int, seed: int) -> NewsFiles:
     """Make so many training and test items, and write them as JSON lines."""
     names = NewsFiles(folder / "train.jsonl", folder / "test.jsonl", folder / "senses.jsonl")
     tested = generate_news(test, seed, part="test")
-    _write_lines(names.train, _labelled(generate_news(train, seed)))
-    _write_lines(names.test, _labelled(tested))
-    _write_lines(names.senses, map(asdict, sense_rows(tested)))
+    write_json_lines(names.train, _labelled(generate_news(train, seed)))
+    write_json_lines(names.test, _labelled(tested))
+    write_json_lines(names.senses, map(asdict, sense_rows(tested)))
     return names
 
 
@@ -74,7 +73,3 @@ def _sense_row(line: Sequence[str], where: str) -> SenseRow:
 
 def _labelled(items: Iterable[NewsItem]) -> Iterable[dict[str, str]]:
     return ({"text": item.text, "label": item.label} for item in items)
-
-
-def _write_lines(path: Path, values: Iterable[object]) -> None:
-    write_text(path, "".join(json.dumps(value) + "\n" for value in values))
