@@ -29,12 +29,14 @@ from elmo.classify.train_run import train_classifier
 from elmo.contextual.mix_config import MixConfig
 from elmo.files import read_json
 from elmo.interop.models import open_model
+from elmo.memory import keep_freed_memory
 
 FEATURES: FrozenFeatures | None = None
 
 
 def main() -> None:
     given = _arguments()
+    keep_freed_memory()
     global FEATURES
     jobs = [(mix, seed) for seed in given.seeds for mix in given.mixes]
     todo = [job for job in jobs if not _folder(given.out, *job).exists()]

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from elmo.memory import keep_freed_memory
 from machine_load import ALLOWED, Usage, cores_busy
 from official_programs import Program, Words, Worker, environment, ours, plain
 from official_setting import SIZES, make_model, some_sentences
@@ -61,6 +62,7 @@ class Deviation:
 def main() -> None:
     """Make the models, measure, print tables; a JSON file keeps the figures."""
     given = _arguments()
+    keep_freed_memory()
     torch.set_num_threads(given.threads)
     before = cores_busy()
     print(_machine(given.threads, before))

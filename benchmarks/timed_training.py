@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from elmo.distributed import World
+from elmo.memory import keep_freed_memory
 from elmo.pretrain.config import PretrainConfig, VocabularyConfig
 from elmo.pretrain.loop import train as train_ours
 from elmo.pretrain.optimizer import compute_precision, has_bf16_units
@@ -61,6 +62,7 @@ def run_ours(
     config: PretrainConfig, corpus: Corpus, report: Listener, stop: Callable[[], bool]
 ) -> None:
     """Train a fresh model until told to stop, as `elmo pretrain` does."""
+    keep_freed_memory()
     vocabulary = vocabulary_of(corpus, config.vocabulary)
     model = fresh_model(config.model, vocabulary, config.training.seed)
     model.compute_dtype = compute_precision(config.training.precision, model.device)

@@ -28,6 +28,7 @@ import torch
 from elmo.classify.folder import load_classifier
 from elmo.contextual.embed_text import embed_text
 from elmo.contextual.embedder import Embedder
+from elmo.memory import keep_freed_memory
 from elmo.text.readers.options import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from measuring import Case, flags, in_turn, refuse_busy, write_found
@@ -102,6 +103,7 @@ def file_cases(given: argparse.Namespace, folder: Path) -> list[Case[float]]:
 
 def embedding_speed(source: str, precision: Any, threads: int) -> float:
     """Words a second from raw texts to pooled vectors."""
+    keep_freed_memory()
     torch.set_num_threads(threads)
     texts = list(read_documents(resolve([source]), ReadOptions()))
     embedder = Embedder.from_pretrained(precision=precision)
@@ -143,6 +145,7 @@ def command_seconds(command: Sequence[str]) -> float:
 
 def prediction_milliseconds(source: str, threads: int) -> float:
     """The median over texts, each predicted alone."""
+    keep_freed_memory()
     torch.set_num_threads(threads)
     classifier = load_classifier()
     texts = islice(read_documents(resolve([source]), ReadOptions()), WARM_UP + SENTENCES)
@@ -162,6 +165,7 @@ def import_seconds() -> float:
 
 def file_speed(path: Path, threads: int) -> float:
     """Words a second from a text file to a file of vectors."""
+    keep_freed_memory()
     torch.set_num_threads(threads)
     embedder = Embedder.from_pretrained(precision="auto")
     started = time.perf_counter()

@@ -113,7 +113,7 @@ class LearningConfig:
     """Share of the training in which the rate rises."""
     weight_decay: float = 0.01
     """Pull of the matrices towards zero."""
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.1
     """Share of the probability that is asked to go to all classes alike."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: a mistake counts the more, the rarer its class is."""

@@ -82,11 +82,10 @@ class ClassifierNetwork(nn.Module):
         if self.own_words is not None:
             own = dropped(self.own_words(texts.words), self.config.dropout, random)
             vectors = torch.cat([vectors, own], dim=2)
-        kept = texts.mask
         if random is not None and self.config.word_dropout:
-            drawn = torch.rand(kept.shape, generator=random, device=kept.device)
-            kept = kept & (drawn >= self.config.word_dropout)
-        return vectors * kept[:, :, None]
+            kept = torch.rand(texts.words.shape, generator=random, device=vectors.device)
+            vectors = vectors * (kept >= self.config.word_dropout)[:, :, None]
+        return vectors
 
 
 def seeded_network(

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmo.contextual.pooling import pool
-
 
 class TextPooling(nn.Module):
-    """Pools (batch, words, dim) into (batch, output_dim); padding never counts."""
+    """Pools (batch, words, dim) into (batch, output_dim); padding never counts.
+
+    All but the maximum are sums of the words, each with a weight, and are computed together.
+    """
 
     def __init__(self, dim: int, poolings: Sequence[str]) -> None:
         super().__init__()
@@ -26,15 +27,33 @@ class TextPooling(nn.Module):
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """Pool; a text without words gives zeros."""
-        parts = [self._pool(name, vectors, lengths) for name in self.poolings]
-        return torch.cat(parts, dim=1)
-
-    def _pool(self, name: str, vectors: Tensor, lengths: Tensor) -> Tensor:
-        if self.attention is None or name != "attention":
-            return pool(vectors, lengths, [name])
+        if not vectors.shape[1]:
+            return vectors.new_zeros(len(vectors), self.output_dim)
         places = torch.arange(vectors.shape[1], device=lengths.device)
-        inside = places < lengths[:, None]  # (batch, words)
+        parts: dict[str, Tensor] = {}
+        sums = [name for name in self.poolings if name != "max"]
+        if sums:
+            weights = [self._weights(name, vectors, places, lengths[:, None]) for name in sums]
+            pooled = torch.stack(weights, dim=1).bmm(vectors)  # (batch, sums, dim)
+            parts = dict(zip(sums, pooled.unbind(1), strict=True))
+        if "max" in self.poolings:
+            parts["max"] = _maximum(vectors, places < lengths[:, None])
+        return torch.cat([parts[name] for name in self.poolings], dim=1)
+
+    def _weights(self, name: str, vectors: Tensor, places: Tensor, lengths: Tensor) -> Tensor:
+        """The weight of each word, (batch, words): nothing behind the end of a text."""
+        inside = places < lengths
+        if name == "first":
+            return ((places == 0) & inside).to(vectors.dtype)
+        if name == "last":
+            return (places == lengths - 1).to(vectors.dtype)
+        if self.attention is None or name == "mean":
+            return inside.to(vectors.dtype) / lengths.clamp(min=1)
         scores = self.attention(vectors).squeeze(2).masked_fill(~inside, -torch.inf)
         # Of a text without words all scores are -inf, whose softmax is no number.
-        weights = scores.softmax(dim=1).masked_fill(~inside, 0)
-        return torch.einsum("bw,bwd->bd", weights, vectors)
+        return scores.softmax(dim=1).masked_fill(~inside, 0)
+
+
+def _maximum(vectors: Tensor, inside: Tensor) -> Tensor:
+    highest = vectors.masked_fill(~inside[:, :, None], -torch.inf).max(dim=1).values
+    return highest.where(inside.any(dim=1, keepdim=True), 0)

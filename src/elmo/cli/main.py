@@ -12,6 +12,7 @@ from typing import Any
 import elmo
 from elmo.config import nearest
 from elmo.errors import UserError
+from elmo.memory import keep_freed_memory
 
 COMMANDS = {
     "check": "look through a corpus before training on it",
@@ -65,7 +66,9 @@ def _dispatch(given: list[str]) -> int:
         raise UserError(f"unknown command {name!r}{nearest(name, COMMANDS)}; see elmo --help")
     command: Any = importlib.import_module(f"elmo.cli.{name}")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    return command.run(command.parse(rest))
+    settings = command.parse(rest)
+    keep_freed_memory()
+    return command.run(settings)
 
 
 def _overview() -> str:

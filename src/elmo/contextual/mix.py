@@ -98,7 +98,7 @@ class LayerMix(nn.Module):
 
     def _combine(self, layers: Tensor) -> Tensor:
         if self.config.is_sum:
-            return self.scale * torch.einsum("l,lbwd->bwd", self._shares().to(layers), layers)
+            return torch.einsum("l,lbwd->bwd", (self.scale * self._shares()).to(layers), layers)
         side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
         if self.function is None:
             return side_by_side

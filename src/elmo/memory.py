@@ -1,0 +1,29 @@
+"""Memory that was freed stays with the process, for the next step to use again.
+
+A step takes and frees tensors of some megabytes by the hundred. The C library would give each of
+them back to the system at once and ask for it anew, page by page, which was measured to take a
+third of the time of a training.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # malloc.h of the GNU C library
+_LARGE = 1 << 30
+
+
+def keep_freed_memory() -> bool:
+    """Set this for the whole process; false where the C library does not know how.
+
+    Commands do so. A program that uses the package decides for itself.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    # One arena, since only the first can hold large blocks and threads take turns anyway.
+    settings = ((_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, _LARGE), (_ARENA_MAX, 1))
+    return all(mallopt(name, value) == 1 for name, value in settings)
