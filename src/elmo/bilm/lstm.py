@@ -100,13 +100,15 @@ class LSTMLayer(nn.Module):
                 way, places, self.cell_clip, self.projection_clip, torch.is_grad_enabled()
             ),
         )
-        return outputs, LSTMState(
-            _at_end(outputs, state.output, way), _at_end(cells, state.cell, way)
-        )
+        return outputs, at_end(outputs, cells, state, way)
 
 
-def _at_end(rows: Tensor, start: Tensor, way: Way) -> Tensor:
-    """Of each text, the value at its last step; the start value if it has none."""
+def at_end(outputs: Tensor, cells: Tensor, start: LSTMState, way: Way) -> LSTMState:
+    """Of each text, where its last step left it; where it started if it has none."""
+    return LSTMState(_last(outputs, start.output, way), _last(cells, start.cell, way))
+
+
+def _last(rows: Tensor, start: Tensor, way: Way) -> Tensor:
     last = rows[way.last.clamp(min=0)]
     return torch.where((way.last >= 0)[:, None], last, start.to(last.dtype))
 

@@ -50,7 +50,7 @@ class _Scan(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         width, gates_size = recurrent_weight.shape
         hidden = gates_size // 4
-        products = InputProducts(inputs, settings.places, input_weight, _shifted(bias))
+        products = InputProducts(inputs, settings.places, input_weight, shifted(bias))
         stretches = list(settings.way.stretches(None if settings.keeps_gates else ROWS_AT_ONCE))
         total, most = sum(settings.way.sizes), max(sum(stretch.sizes) for stretch in stretches)
         outputs = inputs.new_empty(total, width)
@@ -69,13 +69,8 @@ class _Scan(torch.autograd.Function):
                 strict=True,
             ):
                 gate.addmm_(output[: len(gate)], recurrent_weight)
-                gate[:, : 3 * hidden].sigmoid_()
-                gate[:, 3 * hidden :].tanh_()
-                i, f, o, j = gate.chunk(4, dim=1)
-                cell = torch.mul(f, cell[: len(gate)], out=new_cell).add_(i * j)
-                if settings.cell_clip is not None:
-                    cell.clamp_(-settings.cell_clip, settings.cell_clip)
-                torch.tanh(cell, out=squash)
+                o = turn(gate, cell[: len(gate)], settings.cell_clip, new_cell, squash)
+                cell = new_cell
                 if projection is None:
                     output = torch.mul(o, squash, out=new_output)
                 else:
@@ -158,7 +153,25 @@ def _projection_gradient(gates: Tensor, squashed: Tensor, d_projected: Tensor) -
     return unprojected.t() @ d_projected
 
 
-def _shifted(bias: Tensor) -> Tensor:
+def turn(
+    gate: Tensor, earlier: Tensor, cell_clip: float | None, cell: Tensor, squashed: Tensor
+) -> Tensor:
+    """One step from the gates' arguments, (…, 4 * hidden), and the earlier cells to new ones.
+
+    Writes the cells and their tanh, turns the arguments into gates, and gives the output gate.
+    """
+    hidden = cell.shape[-1]
+    gate[..., : 3 * hidden].sigmoid_()
+    gate[..., 3 * hidden :].tanh_()
+    i, f, o, j = gate.chunk(4, dim=-1)
+    torch.mul(f, earlier, out=cell).add_(i * j)
+    if cell_clip is not None:
+        cell.clamp_(-cell_clip, cell_clip)
+    torch.tanh(cell, out=squashed)
+    return o
+
+
+def shifted(bias: Tensor) -> Tensor:
     """The bias with the constant that keeps a new model from forgetting."""
     hidden = len(bias) // 4
     shifted = bias.clone()

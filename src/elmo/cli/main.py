@@ -65,7 +65,10 @@ def _dispatch(given: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}{nearest(name, COMMANDS)}; see elmo --help")
     command: Any = importlib.import_module(f"elmo.cli.{name}")
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("elmo").setLevel(logging.INFO)
+    # Gensim would tell of every step that it takes.
+    logging.getLogger("gensim").setLevel(logging.ERROR)
     settings = command.parse(rest)
     keep_freed_memory()
     return command.run(settings)

@@ -78,7 +78,7 @@ def run(given: Arguments) -> int:
     set_device(device, given.threads)
     with joined(device) as world, TrainingDisplay(quiet=not world.is_first) as display:
         if not world.is_first:
-            logging.getLogger().setLevel(logging.WARNING)
+            logging.getLogger("elmo").setLevel(logging.WARNING)
         around = Surroundings(
             cache=given.cache,
             device=device,

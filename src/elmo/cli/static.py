@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -72,8 +71,6 @@ def run(given: Arguments[Any]) -> int:
     from elmo.static.word2vec_format import check_word_vector_file
 
     check_word_vector_file(given.out)
-    # Gensim would tell of every step that it takes.
-    logging.getLogger("gensim").setLevel(logging.ERROR)
     with StaticDisplay() as display:
         trained = train_static(
             given.sources,

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from elmo.bilm.joined import join
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations, Randomness, StackState
+from elmo.bilm.paired import FEW_TEXTS, read_paired
 from elmo.bilm.ragged import Ragged
 from elmo.bilm.side_by_side import Work, run_side_by_side
-from elmo.bilm.stack import LSTMStack
+from elmo.bilm.stack import LSTMStack, StackOutput
 from elmo.bilm.tokens import look_up
 from elmo.text.batches import Batch
 
@@ -66,10 +67,14 @@ class _Path:
     random: torch.Generator | None
 
     def read(self, vectors: Tensor, into: Tensor) -> StackState:
-        """Put the wanted layers at their words in (layers, batch, words, width)."""
+        """Read, and put the wanted layers at their words in (layers, batch, words, width)."""
         read = self.stack.read_ragged(
             vectors, self.places, self.ragged, self.states, self.random, max(self.wanted)
         )
+        return self.put(read, vectors, into)
+
+    def put(self, read: StackOutput, vectors: Tensor, into: Tensor) -> StackState:
+        """Put the wanted layers of what was read at their words."""
         is_word = (self.word >= 0) & (self.word < self.lengths[self.ragged.text])
         rows = is_word.nonzero()[:, 0]
         found = [
@@ -108,6 +113,16 @@ def _paths(
 def _read_into(paths: Sequence[_Path], vectors: Tensor, layers: Tensor) -> BiLMState:
     ahead, behind = paths
     left, right = layers.chunk(2, dim=-1)
+    if len(ahead.lengths) <= FEW_TEXTS and ahead.random is None:
+        first, second = read_paired(
+            (ahead.stack, behind.stack),
+            vectors,
+            (ahead.places, behind.places),
+            ahead.ragged,
+            (ahead.states, behind.states),
+            max(ahead.wanted),
+        )
+        return BiLMState(ahead.put(first, vectors, left), behind.put(second, vectors, right))
     states = run_side_by_side(
         lambda: ahead.read(vectors, left), lambda: behind.read(vectors, right)
     )

@@ -68,7 +68,10 @@ def run_jobs(
 ) -> Results:
     """Do what is not done yet, on as many cores as there are; one that fails stops no other."""
     results = known_results(jobs, steps, watcher)
-    waiting = [job for job in jobs if job.name not in results]
+    # The longest first, so that at the end no core waits for another.
+    waiting = sorted(
+        (job for job in jobs if job.name not in results), key=lambda job: job.weight, reverse=True
+    )
     together = processes or len(os.sched_getaffinity(0))
     running: dict[str, _Running] = {}
     try:
