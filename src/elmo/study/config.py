@@ -24,7 +24,7 @@ class StudyConfig:
     own_words: int = 128
     """Size of the word vectors that every row's classifier learns for itself beside those it is
     given, as the paper's [x; ELMo]; 0: none."""
-    epochs: int = 3
+    epochs: int = 2
     """How often a classifier reads the training rows; the best epoch on development rows counts."""
     least_steps: int = 200
     """Of few rows more epochs are read, so that a classifier has so many steps at least."""
@@ -89,7 +89,6 @@ QUICK = StudyConfig(
     seeds=(0,),
     static_dim=100,
     own_words=64,
-    epochs=2,
     least_steps=60,
     tuning_rows=1_500,
     fine_tune_epochs=1,
@@ -102,6 +101,7 @@ QUICK = StudyConfig(
 STANDARD = StudyConfig()
 FULL = StudyConfig(
     seeds=(0, 1, 2, 3, 4),
+    epochs=3,
     windows=(1, 2, 5, 8, 12),
     tuning_rows=50_000,
     fine_tune_seeds=5,

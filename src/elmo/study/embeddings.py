@@ -9,11 +9,11 @@ from elmo.config import to_json
 from elmo.contextual.progress import Progress
 from elmo.study.comparison import NOTHING
 from elmo.study.jobs import Failure, Job, Results, run_here, run_jobs
-from elmo.study.plan import READING_WORK, VECTORS_WORK
+from elmo.study.plan import READING_WORK
 from elmo.study.progress import OnShare, StepProgress, Watcher
 from elmo.study.row_results import EmbeddingFacts
 from elmo.study.sweeps import static_settings
-from elmo.study.vectors import VectorsMade, make_vectors, static_config
+from elmo.study.vectors import VectorsMade, make_vectors, static_config, vectors_work
 from elmo.study.workbench import VERSION, ReadingPace, Workbench
 
 
@@ -111,7 +111,7 @@ def _vectors_job(bench: Workbench, name: str) -> Job:
         },
         kind=VectorsMade,
         run=run,
-        weight=VECTORS_WORK * bench.data.train_count,
+        weight=vectors_work(config) * bench.data.train_count,
     )
 
 

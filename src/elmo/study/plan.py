@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from elmo.interop.models import describe
 from elmo.study.choices import tries
 from elmo.study.comparison import ELMO, Row, chosen_rows
+from elmo.study.config import StudyConfig
 from elmo.study.fine_tuned import WORK as FINE_TUNING_WORK
 from elmo.study.request import StudyRequest
+from elmo.study.sweeps import static_settings
+from elmo.study.vectors import static_config, vectors_work
 from elmo.study.workbench import ELMO_WORK, SVM_WORK
 
-PRETRAINING_WORK, READING_WORK, VECTORS_WORK = 60.0, 1.0, 2.0
-"""A text in one epoch of pre-training, read by a biLM, or made vectors of, against one text of one
-epoch of a training on static vectors."""
+PRETRAINING_WORK, READING_WORK = 60.0, 1.0
+"""A text in one epoch of pre-training, or read by a biLM, against one text of one epoch of a
+training on static vectors."""
 
 
 @dataclass(frozen=True)
@@ -57,4 +60,8 @@ def _row_work(request: StudyRequest, row: Row, texts: int) -> float:
     heavy = ELMO_WORK if row.embedding == ELMO else 1.0
     tuning = min(config.tuning_rows, texts) * len(tries(row))
     trainings = heavy * config.epochs * (texts * len(config.seeds) + tuning)
-    return trainings + (VECTORS_WORK * texts if row.is_static else 0.0)
+    return trainings + (_vectors_work(config, row) * texts if row.is_static else 0.0)
+
+
+def _vectors_work(config: StudyConfig, row: Row) -> float:
+    return vectors_work(static_config(*static_settings(row.embedding, config.static_dim)))
