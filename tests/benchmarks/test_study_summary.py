@@ -1,0 +1,25 @@
+"""The table and the figure for a README hold what the study found."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+from tests.study.report.builder import study_results
+
+import study_summary
+from elmo.study.report.accuracy_figure import accuracy_figure
+
+
+def test_a_line_for_every_row_as_wide_as_the_head() -> None:
+    results = study_results()
+    lines = list(study_summary.table(results))
+    assert len(lines) == 2 + len(results.rows)
+    assert len({line.count("|") for line in lines}) == 1
+    for line, row in zip(lines[2:], results.rows, strict=True):
+        assert f"{row.test_accuracy.mean:.4f}" in line
+
+
+def test_the_figure_is_a_file_of_its_own_on_white() -> None:
+    drawing = ElementTree.fromstring(study_summary.on_white(accuracy_figure(study_results()).svg))
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    assert drawing[0].get("fill") == "#ffffff"
