@@ -141,9 +141,11 @@ def _tuning_job(bench: Workbench, row: Row, number: int, settings: Settings) -> 
     if isinstance(settings, SvmSettings):
         return svm_job(bench, name, row.name, settings)
     first = bench.config.seeds[0]
+    epochs = bench.config.tuning_epochs
     config = settings.on(bench.classifier(replace(row.mix, mix_seed=first), first))
+    config = replace(config, learning=replace(config.learning, epochs=epochs))
     training = bench.training(config, rows=bench.config.tuning_rows, measures_train=False)
-    work = min(bench.config.tuning_rows, bench.data.train_count) * bench.config.epochs
+    work = min(bench.config.tuning_rows, bench.data.train_count) * epochs
     return bench.job(name, row.name, row.embedding, training, work=work)
 
 

@@ -24,8 +24,10 @@ class StudyConfig:
     own_words: int = 128
     """Size of the word vectors that every row's classifier learns for itself beside those it is
     given, as the paper's [x; ELMo]; 0: none."""
-    epochs: int = 2
+    epochs: int = 3
     """How often a classifier reads the training rows; the best epoch on development rows counts."""
+    tuning_epochs: int = 2
+    """The same while its settings are chosen."""
     least_steps: int = 200
     """Of few rows more epochs are read, so that a classifier has so many steps at least."""
     development_share: float = 0.05
@@ -59,6 +61,7 @@ class StudyConfig:
         yield from self._list_problems()
         for name in (
             "epochs",
+            "tuning_epochs",
             "tuning_rows",
             "static_dim",
             "draw_rows",
@@ -89,6 +92,7 @@ QUICK = StudyConfig(
     seeds=(0,),
     static_dim=100,
     own_words=64,
+    epochs=2,
     least_steps=60,
     tuning_rows=1_500,
     fine_tune_epochs=1,
@@ -101,7 +105,6 @@ QUICK = StudyConfig(
 STANDARD = StudyConfig()
 FULL = StudyConfig(
     seeds=(0, 1, 2, 3, 4),
-    epochs=3,
     windows=(1, 2, 5, 8, 12),
     tuning_rows=50_000,
     fine_tune_seeds=5,
