@@ -1,6 +1,8 @@
 """The comparison of a study for a README: its figure as a file, its table as Markdown.
 
-python benchmarks/study_summary.py docs/results --figure docs/results/accuracy.svg
+    python benchmarks/study_summary.py docs/results --figure docs/results/accuracy.svg
+
+The table is printed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Memory that was freed stays with the process, for the next step to use again.
 
 A step takes and frees tensors of some megabytes by the hundred. The C library would give each of
-them back to the system at once and ask for it anew, page by page, which was measured to take a
-third of the time of a training.
+them back to the system at once and ask for it anew, page by page, which was measured to take up to
+a quarter of the time of a training (docs/experiments.md).
 """
 
 from __future__ import annotations
