@@ -15,7 +15,7 @@ from torch import Tensor
 from elmo.bilm.lstm import LSTMLayer, LSTMState, at_end
 from elmo.bilm.ragged import Ragged
 from elmo.bilm.scan import shifted, turn
-from elmo.bilm.stack import LSTMStack, StackOutput
+from elmo.bilm.stack import LSTMStack, StackOutput, climb
 
 FEW_TEXTS = 4
 """Of more texts, a step is long enough for a thread a direction."""
@@ -32,10 +32,8 @@ def read_paired(
     depth: int | None = None,
 ) -> tuple[StackOutput, StackOutput]:
     """What each stack's `read_ragged` gives; texts are equally long for both."""
-    outputs: list[Tensor] = []
-    ends: list[list[LSTMState]] = []
-    inputs = torch.stack([vectors[one] for one in places])  # (2, rows, width)
-    for number in range(len(stacks[0].layers) if depth is None else depth):
+
+    def read(number: int, inputs: Tensor) -> tuple[Tensor, list[LSTMState]]:
         pair = [stack.layer(number) for stack in stacks]
         start = [
             layer.start(len(ragged.order), vectors)
@@ -43,15 +41,15 @@ def read_paired(
             else given[number].of_texts(ragged.order)
             for layer, given in zip(pair, states, strict=True)
         ]
-        output, cells = _scan(pair, inputs, start, ragged.way.sizes)
-        ends.append(
-            [
-                at_end(one, cell, before, ragged.way).of_texts(ragged.order.argsort())
-                for one, cell, before in zip(output, cells, start, strict=True)
-            ]
-        )
-        inputs = output + inputs if stacks[0].skip and number > 0 else output
-        outputs.append(inputs)
+        outputs, cells = _scan(pair, inputs, start, ragged.way.sizes)
+        return outputs, [
+            at_end(one, cell, before, ragged.way).of_texts(ragged.order.argsort())
+            for one, cell, before in zip(outputs, cells, start, strict=True)
+        ]
+
+    tokens = torch.stack([vectors[one] for one in places])  # (2, rows, width)
+    layers = len(stacks[0].layers) if depth is None else depth
+    outputs, ends = climb(tokens, lambda values: values, read, layers, skip=stacks[0].skip)
     ahead, behind = (
         StackOutput(tuple(one[n] for one in outputs), tuple(one[n] for one in ends)) for n in (0, 1)
     )

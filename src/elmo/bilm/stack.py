@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from elmo.bilm.config import BiLMConfig
 from elmo.bilm.lstm import LSTMLayer, LSTMState
 from elmo.bilm.ragged import Ragged
 from elmo.text.batches import Rows
+
+End = TypeVar("End")
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class LSTMStack(nn.Module):
         def read(number: int, inputs: Tensor) -> tuple[Tensor, LSTMState]:
             return self.layer(number)(inputs, None if states is None else states[number], lengths)
 
-        return self._climb(tokens, drop, read, len(self.layers))
+        return StackOutput(*climb(tokens, drop, read, len(self.layers), skip=self.skip))
 
     def read_ragged(
         self,
@@ -85,30 +87,34 @@ class LSTMStack(nn.Module):
             output, end = self.layer(number).read(inputs, state, ragged.way, below)
             return output, end.of_texts(ragged.order.argsort())
 
-        return self._climb(tokens, drop, read, len(self.layers) if depth is None else depth)
+        layers = len(self.layers) if depth is None else depth
+        return StackOutput(*climb(tokens, drop, read, layers, skip=self.skip))
 
     def layer(self, number: int) -> LSTMLayer:
         """One of the layers, the lowest being number 0."""
         return cast("LSTMLayer", self.layers[number])
 
-    def _climb(
-        self,
-        tokens: Tensor,
-        drop: Callable[[Tensor], Tensor],
-        read: Callable[[int, Tensor], tuple[Tensor, LSTMState]],
-        depth: int,
-    ) -> StackOutput:
-        outputs: list[Tensor] = []
-        ends: list[LSTMState] = []
-        output = tokens
-        for number in range(depth):
-            layer_input = drop(output)
-            output, end = read(number, layer_input)
-            if self.skip and number > 0:
-                output = output + layer_input
-            outputs.append(output)
-            ends.append(end)
-        return StackOutput(tuple(outputs), tuple(ends))
+
+def climb(
+    tokens: Tensor,
+    drop: Callable[[Tensor], Tensor],
+    read: Callable[[int, Tensor], tuple[Tensor, End]],
+    depth: int,
+    *,
+    skip: bool,
+) -> tuple[tuple[Tensor, ...], tuple[End, ...]]:
+    """Layer by layer: outputs, with what was read added where connections skip, and ends."""
+    outputs: list[Tensor] = []
+    ends: list[End] = []
+    output = tokens
+    for number in range(depth):
+        layer_input = drop(output)
+        output, end = read(number, layer_input)
+        if skip and number > 0:
+            output = output + layer_input
+        outputs.append(output)
+        ends.append(end)
+    return tuple(outputs), tuple(ends)
 
 
 def variational_dropout(
