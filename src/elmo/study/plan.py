@@ -12,7 +12,7 @@ from elmo.study.fine_tuned import WORK as FINE_TUNING_WORK
 from elmo.study.request import StudyRequest
 from elmo.study.sweeps import static_settings
 from elmo.study.vectors import static_config, vectors_work
-from elmo.study.workbench import ELMO_WORK, SVM_WORK
+from elmo.study.workbench import SVM_WORK, elmo_work
 
 PRETRAINING_WORK, READING_WORK = 17.0, 5.0
 """A text in one epoch of pre-training, or read by a biLM, against one text of one epoch of a
@@ -57,7 +57,7 @@ def _row_work(request: StudyRequest, row: Row, texts: int) -> float:
         return SVM_WORK * texts * (1 + len(tries(row)))
     if row.kind == "fine-tuned":
         return FINE_TUNING_WORK * texts * config.fine_tune_epochs * config.fine_tune_seeds
-    heavy = ELMO_WORK if row.embedding == ELMO else 1.0
+    heavy = elmo_work(row.mix) if row.embedding == ELMO else 1.0
     tuning = min(config.tuning_rows, texts) * len(tries(row)) * config.tuning_epochs
     trainings = heavy * (texts * len(config.seeds) * config.epochs + tuning)
     return trainings + (_vectors_work(config, row) * texts if row.is_static else 0.0)

@@ -45,7 +45,7 @@ def run_study(request: StudyRequest, watcher: Watcher = nobody) -> StudyResults:
     sweeps = parse_sweeps(request.config.sweeps)
     rows = chosen_rows(request.config, bilm_layers(request))
     request.out.mkdir(parents=True, exist_ok=True)
-    with locked(request.out), timed(request.out) as seconds:
+    with locked(request.out), timed(request.out, watcher) as (seconds, watcher):
         bench = _workbench(request, rows, sweeps, watcher)
         tries = {sweep: tries_of(sweep, request.config.static_dim) for sweep in sweeps}
         failed = make_static(bench, _static_names(rows, tries), watcher)

@@ -28,9 +28,9 @@ from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 VERSION = 1
 """Of the steps: a change of what they compute makes older ones unknown."""
-ELMO_WORK, SVM_WORK = 1.6, 0.4
-"""A text of a training on a biLM's layers, or of a linear machine, takes about so many times as
-long as one of a training on static vectors."""
+ELMO_WORK, FUNCTION_WORK, SVM_WORK = 1.6, 3.2, 0.4
+"""A text of a training on a biLM's layers, on a learned function of them, or of a linear machine,
+takes about so many times as long as one of a training on static vectors."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Workbench:
 
     def job(self, name: str, row: str, embedding: str, training: Training, *, work: float) -> Job:
         """One training, as a step; `work` is how many texts are read, all epochs together."""
-        heavy = ELMO_WORK if embedding in self.bilms else 1.0
+        heavy = elmo_work(training.config.network.mix) if embedding in self.bilms else 1.0
 
         def run(on_share: OnShare) -> Outcome:
             return train_network(self.data, self.reading(embedding), training, on_share)
@@ -131,6 +131,11 @@ class Workbench:
 
     def _texts(self) -> TextRows:
         return TextRows(self.data.words, Vocabulary(SPECIAL_WORDS, (0,) * len(SPECIAL_WORDS)))
+
+
+def elmo_work(mix: MixConfig) -> float:
+    """How long a text of a training on a biLM's layers takes, mixed in this way."""
+    return FUNCTION_WORK if mix.mix == "function" else ELMO_WORK
 
 
 def shared_classifier(config: StudyConfig, mix: MixConfig, seed: int) -> ClassifierConfig:
