@@ -35,7 +35,7 @@ from elmo.pretrain.config import TrainingConfig
 from elmo.pretrain.gradients import Traffic, sum_gradients
 from elmo.pretrain.optimizer import build_optimizer
 from elmo.text.batches import WordTable
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.steps import Share, Step, read_steps
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS

@@ -11,7 +11,7 @@ import pytest
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, VocabularyConfig
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -8,7 +8,7 @@ import pytest
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.pretrain.config import PretrainConfig
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 from traffic import bytes_a_step, touched_rows, word_numbers
 

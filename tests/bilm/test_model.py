@@ -21,7 +21,8 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations, Randomness
 from elmo.bilm.stack import StackOutput
 from elmo.text.batches import Batch, WordTable, make_batch, sentence_batch, whole_batch
-from elmo.text.batching import Batching, read
+from elmo.text.batching import read
+from elmo.text.batching_config import Batching
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
 

@@ -12,7 +12,7 @@ import pytest
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
 from elmo.pretrain.run import pretrain
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 SUBJECTS = ("the cat", "the dog", "a bird", "my naïve friend")
 VERBS = ("sat on", "looked at", "ran to")

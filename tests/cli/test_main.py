@@ -30,7 +30,7 @@ def test_help_loads_no_torch() -> None:
     assert not {"torch", "numpy", "rich", "tyro"} & loaded
 
 
-@pytest.mark.parametrize("command", ["info", "evaluate", "score", "predict", "generate"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_loads_no_torch(command: str) -> None:
     loaded, done = imported_by(command, "--help")
     assert done.returncode == 0

@@ -18,7 +18,7 @@ from elmo.errors import UserError
 from elmo.language.evaluate import Averages, DirectionMetrics, Evaluation, evaluate
 from elmo.language.evaluate_text import averaged, evaluate_text
 from elmo.text.batches import sentence_batch
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.sources import ReadOptions
 from elmo.text.tokenizers import TokenizerConfig
 

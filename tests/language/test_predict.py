@@ -12,7 +12,7 @@ from elmo.checkpoint import LoadedModel
 from elmo.errors import UserError
 from elmo.language.blanks import find_blanks
 from elmo.language.predict import Candidate, combine, predict
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 
 def normalised(log_weights: numpy_bilm.Array) -> numpy_bilm.Array:

@@ -17,7 +17,7 @@ from elmo.errors import UserError
 from elmo.language.evaluate import evaluate
 from elmo.language.score import TextScore, score
 from elmo.text.batches import sentence_batch
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.tokenizers import TokenizerConfig
 
 WORDS = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])

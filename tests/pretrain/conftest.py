@@ -10,7 +10,7 @@ import pytest
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
 from elmo.pretrain.run import Surroundings
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 
 def write_corpus(path: Path, documents: int = 120, seed: int = 0) -> Path:

@@ -18,7 +18,7 @@ from elmo.pretrain import meter, run
 from elmo.pretrain.config import PretrainConfig
 from elmo.pretrain.position import Position
 from elmo.pretrain.run import Surroundings, pretrain, resume
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 NOISE = 2e-5
 

@@ -12,7 +12,7 @@ from elmo.pretrain import estimate as estimate_module
 from elmo.pretrain.config import PretrainConfig, TrainingConfig
 from elmo.pretrain.estimate import estimate, measure_speed
 from elmo.pretrain.model_size import activations_bytes, count_parameters, weights_bytes
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 SMALL = BiLMConfig(word_dim=12, hidden=12)

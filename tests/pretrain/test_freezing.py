@@ -25,7 +25,7 @@ from elmo.pretrain.reports import EvaluationReport, Report
 from elmo.pretrain.run import pretrain, resume
 from elmo.pretrain.run_config import FROZEN_SHARE, settings_of
 from elmo.pretrain.start import fresh_model
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.vocabulary import Vocabulary
 
 UNTIED = SoftmaxConfig(samples=6, tied=False)

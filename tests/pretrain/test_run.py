@@ -23,7 +23,7 @@ from elmo.pretrain.config import PretrainConfig, TrainingConfig
 from elmo.pretrain.reports import Report
 from elmo.pretrain.run import Surroundings, pretrain, resume
 from elmo.pretrain.run_config import read_run
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 
 def final_tensors(run: Path) -> list[bytes]:

@@ -115,6 +115,16 @@ def test_broken_row(tmp_path: Path) -> None:
         list(ag_news.read_rows(put(tmp_path / "a.csv", ROW + '"7","a","b"\n')))
 
 
+def test_bytes_that_are_no_text_stop_or_are_replaced(empty_machine: Path) -> None:
+    path = put(empty_machine / "data" / "ag_news" / "test.csv")
+    path.write_bytes(b'"3","a","caf\xe9 au lait"\n')
+    sources = resolve(["ag_news:test"])
+    with pytest.raises(UserError, match="UTF-8"):
+        list(read_documents(sources, ReadOptions()))
+    replaced = list(read_documents(sources, ReadOptions(errors="replace")))
+    assert replaced == ["caf\N{REPLACEMENT CHARACTER} au lait"]
+
+
 def test_offline(empty_machine: Path) -> None:
     with pytest.raises(UserError, match=r"no network.*put it at '.*cache/ag_news/train\.csv'"):
         ag_news.locate("ag_news")

@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.text.batches import Batch, Reading, WordTable
-from elmo.text.batching import Batching, count_batches, read
+from elmo.text.batching import count_batches, read
+from elmo.text.batching_config import Batching
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END
 

@@ -14,7 +14,8 @@ import pytest
 from elmo.errors import UserError
 from elmo.text import corpus as corpus_module
 from elmo.text.batches import WordTable
-from elmo.text.batching import Batching, read
+from elmo.text.batching import read
+from elmo.text.batching_config import Batching
 from elmo.text.corpus import Corpus, CorpusRequest, load_corpus, prepare
 from elmo.text.held_out import is_held_out
 from elmo.text.shards import Shards, ShardWriter

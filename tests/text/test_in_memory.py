@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.text.batches import Batch, Reading
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.in_memory import group_texts, read_texts
 from elmo.text.vocabulary import BEGIN, END, Vocabulary
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.text.batches import Batch, WordTable
-from elmo.text.batching import Batching, read
+from elmo.text.batching import read
+from elmo.text.batching_config import Batching
 from elmo.text.shards import Shards, ShardWriter
 from elmo.text.steps import Share, read_steps
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary

@@ -21,12 +21,6 @@ class TextLayers(NamedTuple):
     lengths: Tensor  # (batch,)
     words: Tensor  # (batch, words): numbers of words that have a vector of their own
 
-    @property
-    def mask(self) -> Tensor:
-        """True where there is a word, (batch, words)."""
-        places = torch.arange(self.words.shape[1], device=self.lengths.device)
-        return places < self.lengths[:, None]
-
 
 class ClassifierNetwork(nn.Module):
     """Mixes the layers, adds own word vectors, encodes, pools and scores."""

@@ -13,7 +13,8 @@ from elmo.bilm.model import BiLM, BiLMState, LayerActivations
 from elmo.contextual.reading import read_layers
 from elmo.contextual.start_state import first_rows, repeated
 from elmo.text.batches import Batch, WordTable, make_batch
-from elmo.text.batching import Batching, Group, plan_shard, read_group
+from elmo.text.batching import Group, plan_shard, read_group
+from elmo.text.batching_config import Batching
 from elmo.text.in_memory import lay_end_to_end, text_numbers
 from elmo.text.shards import Shard
 from elmo.text.vocabulary import BEGIN, END

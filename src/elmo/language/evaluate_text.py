@@ -13,7 +13,7 @@ from elmo.language.evaluate import (
     evaluate,
     perplexity,
 )
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.in_memory import read_texts
 from elmo.text.sources import ReadOptions, read_documents, resolve
 

@@ -13,7 +13,7 @@ from elmo.checkpoint import LoadedModel, Text
 from elmo.errors import UserError
 from elmo.language.blanks import BLANK, BlankedText, find_blanks
 from elmo.language.questions import Questions, ask
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 _SPECIAL = len(SPECIAL_WORDS)

@@ -11,7 +11,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLM
 from elmo.language.evaluate import read_through
 from elmo.text.batches import Reading
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.in_memory import TextGroup, group_texts
 
 

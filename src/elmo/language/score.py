@@ -15,7 +15,7 @@ from elmo.checkpoint import LoadedModel, Text
 from elmo.errors import UserError
 from elmo.language.evaluate import perplexity
 from elmo.language.questions import Questions, ask
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.vocabulary import UNKNOWN
 
 Scores = NDArray[np.float64]

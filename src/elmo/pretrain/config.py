@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elmo.bilm.config import BiLMConfig
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 from elmo.text.readers.options import ReadOptions
 from elmo.text.tokenizers import TokenizerConfig
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
-from elmo.text.batching import Batching
+from elmo.text.batching_config import Batching
 
 DEFAULT = PretrainConfig()
 

@@ -67,7 +67,7 @@ def read_ag_news(
         raise UserError(
             f"AG News has no column {sorted(unknown)[0]!r}; choose from {', '.join(COLUMNS)}"
         )
-    for row in read_rows(path):
+    for row in read_rows(path, options):
         title, description = clean(row.title), clean(row.description)
         values = {
             "label": LABELS[row.label - 1],
@@ -78,9 +78,10 @@ def read_ag_news(
         yield tuple(values[name] for name in names)
 
 
-def read_rows(path: Path) -> Iterator[AgNewsRow]:
+def read_rows(path: Path, options: ReadOptions | None = None) -> Iterator[AgNewsRow]:
     """Yield the rows of a file of class, title and description without header."""
-    for line, fields in read_fields(path, ReadOptions()):
+    errors = (options or ReadOptions()).errors
+    for line, fields in read_fields(path, ReadOptions(errors=errors)):
         if len(fields) != 3 or fields[0] not in ("1", "2", "3", "4"):
             raise UserError(
                 f"'{path}', line {line}: expected class (1 to 4), title and description, "

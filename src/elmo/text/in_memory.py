@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.text.batches import Batch, WordTable, number_words
-from elmo.text.batching import Batching, Group, plan_shard, read_group
+from elmo.text.batching import Group, plan_shard, read_group
+from elmo.text.batching_config import Batching
 from elmo.text.shards import Shard
 from elmo.text.vocabulary import Vocabulary
 

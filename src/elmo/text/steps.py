@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo.text.batches import Batch, Rows, WordTable, make_batch
-from elmo.text.batching import Batching, Group, Ids, plan, window_of
+from elmo.text.batching import Group, Ids, plan, window_of
+from elmo.text.batching_config import Batching
 from elmo.text.shards import Shard, Shards
 from elmo.text.vocabulary import BEGIN, END
 
