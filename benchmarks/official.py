@@ -33,6 +33,8 @@ from official_setting import SIZES, make_model, some_sentences
 AGREEMENT = 1e-4
 COMPARED = 32
 """Sentences that are compared number by number."""
+LEAST_SENTENCES = 128
+"""Read in a repeat: one of a few sentences would be too short to measure, and all its words new."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _environment_folder(given: argparse.Namespace) -> Path:
 def measure(given: argparse.Namespace, size: str, batch: int, python: Path | None) -> list[Figure]:
     """All programs in turn, repeat by repeat; the first turn is not counted."""
     folder = given.folder / size
-    sentences = some_sentences(max(COMPARED, batch * given.rounds))
+    sentences = some_sentences(max(LEAST_SENTENCES, batch * given.rounds))
     programs = [ours("ours fp32", folder, batch, "fp32")]
     programs.append(ours("ours fp32, no cache", folder, batch, "fp32", most_words=0))
     programs.append(plain("step by step fp32", folder, batch, torch.float32))

@@ -1,0 +1,94 @@
+"""Every seed of a study's rows against a control, on the same test rows, as Markdown.
+
+    python benchmarks/study_seeds.py runs/study --source ag_news:test [--rows trainable frozen]
+
+The study's report compares the first seeds with the best static row; here each seed is compared
+with the control that is named. The paired test is McNemar's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.classify.labelled import read_labelled
+from elmo.classify.labels import Labels
+from elmo.classify.paired_test import mcnemar
+from elmo.files import read_json
+
+HEAD = "| row | seed | train | development | test (95% interval) | macro F1 | p | layers weigh |"
+STEP = re.compile(r"row-(?P<row>.+?)(?:-seed(?P<seed>\d+))?")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("study", type=Path, help="the study's folder")
+    parser.add_argument("--source", required=True, help="the test rows of the study")
+    parser.add_argument("--rows", nargs="+", help="these only, in this order")
+    parser.add_argument("--control", default="tfidf", help="the row that others are compared with")
+    given = parser.parse_args()
+    test = read_labelled(given.source)
+    gold = Labels.of(test.labels or ()).encode(test.labels or (), test.places)
+    steps = outcomes(given.study / "steps")
+    control = right(next(iter(steps[given.control].values())), gold)
+    print(HEAD)
+    print("|---" * (HEAD.count("|") - 1) + "|")
+    for row in given.rows or steps:
+        seeds = steps[row]
+        for seed, one in seeds.items():
+            print(line(row, str(seed), one, mcnemar(right(one, gold), control).p))
+        if len(seeds) > 1:
+            print(summary([one["test"]["accuracy"]["value"] for one in seeds.values()]))
+
+
+def outcomes(folder: Path) -> dict[str, dict[int, Any]]:
+    """What the steps of each row gave, by seed."""
+    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    for path in sorted(folder.glob("row-*.json")):
+        name = STEP.fullmatch(path.stem)
+        assert name is not None
+        found[name["row"]][int(name["seed"] or 0)] = read_json(path)["result"]
+    return found
+
+
+def right(outcome: Any, gold: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which test rows it got right."""
+    predictions, accuracy = np.array(outcome["predictions"]), outcome["test"]["accuracy"]["value"]
+    if len(predictions) != len(gold) or not np.isclose((predictions == gold).mean(), accuracy):
+        sys.exit("these are not the test rows of the study; name them with --source")
+    return predictions == gold
+
+
+def line(row: str, seed: str, outcome: Any, p: float) -> str:
+    """One seed."""
+    test = outcome["test"]["accuracy"]
+    weights = ", ".join(f"{one:.3f}" for one in outcome["layer_weights"] or ())
+    cells = (
+        row,
+        seed,
+        f"{outcome['train']['accuracy']['value']:.4f}",
+        f"{outcome['development_accuracy']:.4f}",
+        f"{test['value']:.4f} ({test['low']:.4f} to {test['high']:.4f})",
+        f"{outcome['test']['macro_f1']['value']:.4f}",
+        f"{p:.2g}",
+        weights,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def summary(accuracies: list[float]) -> str:
+    """Mean and deviation over seeds."""
+    return f"| | **mean** | | | **{mean(accuracies):.4f} ± {stdev(accuracies):.4f}** | | | |"
+
+
+if __name__ == "__main__":
+    main()
