@@ -15,7 +15,7 @@ from elmo.study.outcome import Outcome
 from elmo.study.results import Draw, Draws, RowResult, SamplePoint
 from elmo.study.row_results import best_static
 from elmo.study.statistics import spread
-from elmo.study.workbench import Workbench
+from elmo.study.workbench import Workbench, sample_work
 
 
 def draw_jobs(bench: Workbench, choices: Mapping[str, Choice]) -> list[Job]:
@@ -148,5 +148,5 @@ def _sample_job(
     training = replace(
         row_training(bench, row, choice, seed), per_class=per_class, measures_train=False
     )
-    texts = max(12_800, per_class * len(bench.data.labels) * bench.config.epochs)
-    return bench.job(name, "samples", row.embedding, training, work=texts)
+    work = sample_work(bench.config, per_class * len(bench.data.labels))
+    return bench.job(name, "samples", row.embedding, training, work=work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from elmo.interop.models import describe
@@ -12,7 +13,7 @@ from elmo.study.fine_tuned import WORK as FINE_TUNING_WORK
 from elmo.study.request import StudyRequest
 from elmo.study.sweeps import static_settings
 from elmo.study.vectors import static_config, vectors_work
-from elmo.study.workbench import SVM_WORK, elmo_work
+from elmo.study.workbench import ELMO_WORK, SVM_WORK, elmo_work, sample_work
 
 PRETRAINING_WORK, READING_WORK = 17.0, 5.0
 """A text in one epoch of pre-training, or read by a biLM, against one text of one epoch of a
@@ -46,7 +47,7 @@ def planned(request: StudyRequest) -> list[PlannedRow]:
             plan.append(PlannedRow("biLM", "Pre-training of the biLM", work))
         plan.append(PlannedRow("reading", "Texts read by the biLM", READING_WORK * texts))
     plan += [PlannedRow(row.name, row.title, _row_work(request, row, texts)) for row in rows]
-    return plan
+    return [*plan, *_analyses(request, rows, texts)]
 
 
 def _row_work(request: StudyRequest, row: Row, texts: int) -> float:
@@ -61,6 +62,21 @@ def _row_work(request: StudyRequest, row: Row, texts: int) -> float:
     tuning = min(config.tuning_rows, texts) * len(tries(row)) * config.tuning_epochs
     trainings = heavy * (texts * len(config.seeds) * config.epochs + tuning)
     return trainings + (_vectors_work(config, row) * texts if row.is_static else 0.0)
+
+
+def _analyses(request: StudyRequest, rows: Sequence[Row], texts: int) -> Iterator[PlannedRow]:
+    """Draws and fewer labels; a class too small for a number of labels is not foreseen."""
+    config, classes = request.config, len(set(request.parts.train.labels or ()))
+    if config.draws and any(row.embedding == ELMO for row in rows):
+        draw = ELMO_WORK * min(config.draw_rows, texts) * config.epochs
+        yield PlannedRow("draws", "Draws of frozen λs", (1 + config.draws) * draw)
+    names = {row.name for row in rows}
+    sizes = [classes * number for number in config.samples]
+    networks = ELMO_WORK * ("trainable" in names) + any(one.startswith("skipgram") for one in names)
+    work = networks * sum(sample_work(config, size) for size in sizes)
+    work += SVM_WORK * sum(sizes) * ("tfidf" in names)
+    if work:
+        yield PlannedRow("samples", "Fewer labels", len(config.seeds) * work)
 
 
 def _vectors_work(config: StudyConfig, row: Row) -> float:

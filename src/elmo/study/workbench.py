@@ -138,6 +138,11 @@ def elmo_work(mix: MixConfig) -> float:
     return FUNCTION_WORK if mix.mix == "function" else ELMO_WORK
 
 
+def sample_work(config: StudyConfig, texts: int) -> int:
+    """How many texts a training on so few reads, all epochs together."""
+    return max(config.least_steps * LearningConfig().batch_texts, texts * config.epochs)
+
+
 def shared_classifier(config: StudyConfig, mix: MixConfig, seed: int) -> ClassifierConfig:
     """The classifier of every row."""
     return ClassifierConfig(
