@@ -27,7 +27,7 @@ def table(tmp_path: Path) -> Path:
 def test_a_report_is_written_and_drawn_again(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "[a] folder whose path is longer than a line of a terminal that nobody widens"
     flags = ["--out", str(out), "--rows", "majority", "tfidf", "own", *FAST]
     assert main(["study", str(table), *flags]) == 0
     shown = capsys.readouterr()

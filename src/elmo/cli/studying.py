@@ -117,12 +117,13 @@ def show_results(results: StudyResults, folder: Path) -> None:
             f"{row.train_accuracy.mean:.4f}",
             "" if row.paired is None else f"{row.paired.p:.1g}",
         )
-    console = Console()
+    # A path must stay in one piece, however narrow the terminal is.
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(table)
     against = next((row.paired.against for row in results.rows if row.paired is not None), None)
     if against is not None:
         console.print(f"p: McNemar's test against {against}, the best static row on development")
-    console.print(f"{folder / 'report.html'}, report.pdf and results.json", highlight=False)
+    console.print(f"{folder / 'report.html'}, report.pdf and results.json")
 
 
 def _behind(step: StepProgress) -> float:
