@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -39,6 +38,8 @@ def main() -> None:
     test = read_labelled(given.source)
     gold = Labels.of(test.labels or ()).encode(test.labels or (), test.places)
     steps = outcomes(given.study / "steps")
+    if unknown := {given.control, *(given.rows or ())} - steps.keys():
+        sys.exit(f"{given.study} has no row {sorted(unknown)[0]!r}; it has {', '.join(steps)}")
     control = right(next(iter(steps[given.control].values())), gold)
     print(HEAD)
     print("|---" * (HEAD.count("|") - 1) + "|")
@@ -52,11 +53,12 @@ def main() -> None:
 
 def outcomes(folder: Path) -> dict[str, dict[int, Any]]:
     """What the steps of each row gave, by seed."""
-    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    found: dict[str, dict[int, Any]] = {}
     for path in sorted(folder.glob("row-*.json")):
         name = STEP.fullmatch(path.stem)
         assert name is not None
-        found[name["row"]][int(name["seed"] or 0)] = read_json(path)["result"]
+        seeds = found.setdefault(name["row"], {})
+        seeds[int(name["seed"] or 0)] = read_json(path)["result"]
     return found
 
 

@@ -66,3 +66,10 @@ def test_other_rows_are_refused(study: Path, monkeypatch: pytest.MonkeyPatch) ->
     rows.write_text("text,label\n" + "".join(f"word,{'ba'[one]}\n" for one in GOLD[:-1]) + "w,b\n")
     with pytest.raises(SystemExit, match="not the test rows"):
         run(study, rows, monkeypatch)
+
+
+def test_a_row_that_is_not_there_is_named(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = study / "test.csv"
+    rows.write_text("text,label\n" + "".join(f"word,{'ab'[one]}\n" for one in GOLD))
+    with pytest.raises(SystemExit, match="no row 'svd-9'; it has svd-2, tfidf"):
+        run(study, rows, monkeypatch, "--rows", "svd-9")

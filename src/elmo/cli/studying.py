@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 ENDED = ("done", "kept", "failed")
 ANALYSES = {
-    "draws": "Draws of frozen λs",
-    "samples": "Fewer labels",
     "sweeps": "Sweeps",
     "words": "Ambiguous words",
     "senses": "Senses",
