@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo.text.characters import PADDING, ROW_LENGTH, SHIFT
 
-ROWS = 32
+ROWS = 16
 """Words in a block."""
 SPELLED_ROWS = 8
 """The same of spellings, of which there are blocks of several lengths, and so more to fill up."""

@@ -102,9 +102,8 @@ def _scan(
 
 def _by_step(sizes: list[int], device: torch.device) -> Tensor:
     """Rows of both directions, one behind the other, as steps need them: a step's lie together."""
-    rows = torch.arange(sum(sizes), device=device)
-    steps = torch.split(rows, sizes)
-    return torch.cat([part for step in steps for part in (step, step + len(rows))])
+    steps = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)
+    return torch.cat([steps, steps]).argsort(stable=True)
 
 
 def _stacked(tensors: Sequence[Tensor], kind: torch.dtype) -> Tensor:

@@ -19,13 +19,21 @@ WORD_SPREAD = 0.3
 tied softmax."""
 
 
+class FewRowsLinear(nn.Linear):
+    """A linear layer with the weight as the left factor, which halves the time of a few rows."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Turn (rows, inputs) into (rows, outputs)."""
+        return torch.addmm(self.bias[:, None], self.weight, rows.t()).t()
+
+
 class Highway(nn.Module):
     """g relu(x T + t) + (1 - g) x, where the gate g = sigmoid(x C + c)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.gate = nn.Linear(size, size)
-        self.transform = nn.Linear(size, size)
+        self.gate = FewRowsLinear(size, size)
+        self.transform = FewRowsLinear(size, size)
         for linear in (self.gate, self.transform):
             nn.init.normal_(linear.weight, std=size**-0.5)
         nn.init.constant_(self.gate.bias, -2.0)
@@ -106,7 +114,7 @@ class TokenLayer(nn.Module):
             config.characters.features if self.characters is not None else 0
         )
         needs_projection = config.spelled or parts != config.width
-        self.projection = nn.Linear(parts, config.width) if needs_projection else None
+        self.projection = FewRowsLinear(parts, config.width) if needs_projection else None
         self.cache = WordCache()
         if self.words is not None:
             nn.init.normal_(self.words.weight, std=WORD_SPREAD)
