@@ -36,7 +36,7 @@ SCALES = {
     "sentence length": (5, 10, 20, 40, 80, 160),
     "batch": (512, 1024, 2048, 4096, 8192),
     "threads": (1, 2),
-    "documents": (1_250, 2_500, 5_000, 10_000),
+    "documents": (500, 1_000, 2_000, 4_000),
 }
 """In words, cells of a layer, words, tokens, threads, and documents of the text."""
 
