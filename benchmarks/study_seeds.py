@@ -13,7 +13,6 @@ import re
 import sys
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,9 @@ from numpy.typing import NDArray
 from elmo.classify.labelled import read_labelled
 from elmo.classify.labels import Labels
 from elmo.classify.paired_test import mcnemar
+from elmo.config import from_json
 from elmo.files import read_json
+from elmo.study.outcome import Outcome
 
 HEAD = "| row | seed | train | development | test (95% interval) | macro F1 | p | layers weigh |"
 STEP = re.compile(r"row-(?P<row>.+?)(?:-seed(?P<seed>\d+))?")
@@ -48,39 +49,41 @@ def main() -> None:
         for seed, one in seeds.items():
             print(line(row, str(seed), one, mcnemar(right(one, gold), control).p))
         if len(seeds) > 1:
-            print(summary([one["test"]["accuracy"]["value"] for one in seeds.values()]))
+            print(summary([one.test.accuracy.value for one in seeds.values()]))
 
 
-def outcomes(folder: Path) -> dict[str, dict[int, Any]]:
+def outcomes(folder: Path) -> dict[str, dict[int, Outcome]]:
     """What the steps of each row gave, by seed."""
-    found: dict[str, dict[int, Any]] = {}
+    found: dict[str, dict[int, Outcome]] = {}
     for path in sorted(folder.glob("row-*.json")):
         name = STEP.fullmatch(path.stem)
         assert name is not None
         seeds = found.setdefault(name["row"], {})
-        seeds[int(name["seed"] or 0)] = read_json(path)["result"]
+        seeds[int(name["seed"] or 0)] = from_json(Outcome, read_json(path)["result"], path.name)
     return found
 
 
-def right(outcome: Any, gold: NDArray[np.int64]) -> NDArray[np.bool_]:
+def right(outcome: Outcome, gold: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which test rows it got right."""
-    predictions, accuracy = np.array(outcome["predictions"]), outcome["test"]["accuracy"]["value"]
+    predictions = np.array(outcome.predictions)
+    accuracy = outcome.test.accuracy.value
     if len(predictions) != len(gold) or not np.isclose((predictions == gold).mean(), accuracy):
         sys.exit("these are not the test rows of the study; name them with --source")
     return predictions == gold
 
 
-def line(row: str, seed: str, outcome: Any, p: float) -> str:
+def line(row: str, seed: str, outcome: Outcome, p: float) -> str:
     """One seed."""
-    test = outcome["test"]["accuracy"]
-    weights = ", ".join(f"{one:.3f}" for one in outcome["layer_weights"] or ())
+    test = outcome.test.accuracy
+    train = "" if outcome.train is None else f"{outcome.train.accuracy.value:.4f}"
+    weights = ", ".join(f"{one:.3f}" for one in outcome.layer_weights or ())
     cells = (
         row,
         seed,
-        f"{outcome['train']['accuracy']['value']:.4f}",
-        f"{outcome['development_accuracy']:.4f}",
-        f"{test['value']:.4f} ({test['low']:.4f} to {test['high']:.4f})",
-        f"{outcome['test']['macro_f1']['value']:.4f}",
+        train,
+        f"{outcome.development_accuracy:.4f}",
+        f"{test.value:.4f} ({test.low:.4f} to {test.high:.4f})",
+        f"{outcome.test.macro_f1.value:.4f}",
         f"{p:.2g}",
         weights,
     )

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import study_seeds
+from elmo.classify.metrics import measure
+from elmo.study.outcome import Outcome
+from elmo.study.steps import Steps
 
 GOLD = [0, 1] * 10
 
 
 def put(folder: Path, step: str, wrong: set[int]) -> None:
     predictions = [1 - one if place in wrong else one for place, one in enumerate(GOLD)]
-    accuracy = {"value": 1 - len(wrong) / len(GOLD), "low": 0.1, "high": 0.9}
-    result = {
-        "development_accuracy": 0.8125,
-        "train": {"accuracy": {"value": 0.9375}},
-        "test": {"accuracy": accuracy, "macro_f1": {"value": 0.75}},
-        "predictions": predictions,
-        "layer_weights": [0.25, 0.75],
-    }
-    folder.mkdir(exist_ok=True)
-    (folder / f"{step}.json").write_text(json.dumps({"result": result}))
+    gold, names = np.array(GOLD), ["a", "b"]
+    outcome = Outcome(
+        development_accuracy=0.8125,
+        train=measure(np.eye(2)[GOLD], gold, names),
+        test=measure(np.eye(2)[predictions], gold, names),
+        predictions=tuple(predictions),
+        training_seconds=1.0,
+        texts_per_second=1.0,
+        parameters=1,
+        layer_weights=(0.25, 0.75),
+    )
+    Steps(folder).keep(step, {}, outcome)
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     steps = tmp_path / "study" / "steps"
-    steps.parent.mkdir()
+    steps.mkdir(parents=True)
     put(steps, "row-tfidf", {0, 1, 2, 3, 4, 5, 6, 7})
     put(steps, "row-svd-2-seed0", {0, 1})
     put(steps, "row-svd-2-seed1", {8, 9, 10, 11})
@@ -51,8 +57,9 @@ def test_seeds_means_and_paired_tests(
     run(study, rows, monkeypatch)
     lines = capsys.readouterr().out.splitlines()
     p = 2 * 0.5**6  # six rows that the control alone has wrong, none that it alone has right
+    low, high = binomtest(18, 20).proportion_ci(method="wilson")
     assert lines[2] == (
-        f"| svd-2 | 0 | 0.9375 | 0.8125 | 0.9000 (0.1000 to 0.9000) | 0.7500 | {p:.2g} "
+        f"| svd-2 | 0 | 1.0000 | 0.8125 | 0.9000 ({low:.4f} to {high:.4f}) | 0.9000 | {p:.2g} "
         "| 0.250, 0.750 |"
     )
     assert "**0.8500 ± 0.0707**" in lines[4]
