@@ -22,9 +22,9 @@ tied softmax."""
 class FewRowsLinear(nn.Linear):
     """A linear layer with the weight as the left factor, which halves the time of a few rows."""
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Turn (rows, inputs) into (rows, outputs)."""
-        return torch.addmm(self.bias[:, None], self.weight, rows.t()).t()
+        return torch.addmm(self.bias[:, None], self.weight, input.t()).t()
 
 
 class Highway(nn.Module):
