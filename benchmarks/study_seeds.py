@@ -12,7 +12,6 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from statistics import mean, stdev
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,8 @@ from elmo.classify.paired_test import mcnemar
 from elmo.config import from_json
 from elmo.files import read_json
 from elmo.study.outcome import Outcome
+from elmo.study.results import Spread
+from elmo.study.statistics import spread
 
 HEAD = "| row | seed | train | development | test (95% interval) | macro F1 | p | layers weigh |"
 STEP = re.compile(r"row-(?P<row>.+?)(?:-seed(?P<seed>\d+))?")
@@ -49,7 +50,8 @@ def main() -> None:
         for seed, one in seeds.items():
             print(line(row, str(seed), one, mcnemar(right(one, gold), control).p))
         if len(seeds) > 1:
-            print(summary([one.test.accuracy.value for one in seeds.values()]))
+            accuracies = [one.test.accuracy.value for one in seeds.values()]
+            print(summary(spread(accuracies, len(gold))))
 
 
 def outcomes(folder: Path) -> dict[str, dict[int, Outcome]]:
@@ -90,9 +92,9 @@ def line(row: str, seed: str, outcome: Outcome, p: float) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def summary(accuracies: list[float]) -> str:
+def summary(found: Spread) -> str:
     """Mean and deviation over seeds."""
-    return f"| | **mean** | | | **{mean(accuracies):.4f} ± {stdev(accuracies):.4f}** | | | |"
+    return f"| | **mean** | | | **{found.mean:.4f} ± {found.deviation:.4f}** | | | |"
 
 
 if __name__ == "__main__":
