@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.classify.config import NetworkConfig
-from elmo.classify.encoders import build_encoder
+from elmo.classify.encoders import AttentionEncoder, LSTMEncoder, build_encoder
 from elmo.classify.text_pooling import TextPooling
 from elmo.contextual.mix import LayerMix, dropped
 from elmo.text.vocabulary import UNKNOWN
@@ -51,10 +51,12 @@ class ClassifierNetwork(nn.Module):
     def forward(self, texts: TextLayers, random: torch.Generator | None = None) -> Tensor:
         """Score the classes, (batch, classes); `random` draws the dropout, else none is dropped."""
         share = self.config.dropout
-        encoded = self._encoded(self._words(texts, random), texts.lengths)
+        parts = self._words(texts, random)
+        if self.encoder is not None:
+            parts = [_encoded(self.encoder, torch.cat(parts, dim=2), texts.lengths)]
         if self.output_mix is not None:
-            encoded = torch.cat([encoded, self.output_mix(texts.layers, random)], dim=2)
-        text = self.norm(self.pooling(encoded, texts.lengths))
+            parts.append(self.output_mix(texts.layers, random))
+        text = self.norm(self.pooling(parts, texts.lengths))
         text = dropped(text, share, random)
         if self.hidden is not None:
             text = dropped(self.hidden(text).relu(), share, random)
@@ -64,22 +66,16 @@ class ClassifierNetwork(nn.Module):
         """What the pull of the mixes adds to the loss."""
         return torch.stack([mix.penalty() for mix in self.mixes]).sum()
 
-    def _encoded(self, vectors: Tensor, lengths: Tensor) -> Tensor:
-        if self.encoder is None:
-            return vectors
-        if not vectors.shape[1]:
-            return vectors.new_zeros(len(vectors), 0, self.encoder.output_dim)
-        return self.encoder(vectors, lengths)
-
-    def _words(self, texts: TextLayers, random: torch.Generator | None) -> Tensor:
-        vectors = self.mix(texts.layers, random)
+    def _words(self, texts: TextLayers, random: torch.Generator | None) -> list[Tensor]:
+        """The vectors of the words: the mix and, where there are any, own ones."""
+        parts = [self.mix(texts.layers, random)]
         if self.own_words is not None:
-            own = dropped(self.own_words(texts.words), self.config.dropout, random)
-            vectors = torch.cat([vectors, own], dim=2)
+            parts.append(dropped(self.own_words(texts.words), self.config.dropout, random))
         if random is not None and self.config.word_dropout:
-            kept = torch.rand(texts.words.shape, generator=random, device=vectors.device)
-            vectors = vectors * (kept >= self.config.word_dropout)[:, :, None]
-        return vectors
+            drawn = torch.rand(texts.words.shape, generator=random, device=texts.words.device)
+            kept = (drawn >= self.config.word_dropout)[:, :, None]
+            parts = [part * kept for part in parts]
+        return parts
 
 
 def seeded_network(
@@ -101,3 +97,9 @@ def _own_words(config: NetworkConfig, vocabulary: int) -> nn.Embedding | None:
     with torch.no_grad():
         own.weight[UNKNOWN].zero_()
     return own
+
+
+def _encoded(encoder: LSTMEncoder | AttentionEncoder, vectors: Tensor, lengths: Tensor) -> Tensor:
+    if not vectors.shape[1]:
+        return vectors.new_zeros(len(vectors), 0, encoder.output_dim)
+    return encoder(vectors, lengths)

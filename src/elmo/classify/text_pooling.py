@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 
 class TextPooling(nn.Module):
-    """Pools (batch, words, dim) into (batch, output_dim); padding never counts.
+    """Pools words, (batch, words, dim), into texts, (batch, output_dim); padding never counts.
+
+    A word's vector may come in parts, which count as if they lay side by side. To join them would
+    copy them all, and would make a gradient for those that do not learn.
 
     All but the maximum are sums of the words, each with a weight, and are computed together.
     """
@@ -25,35 +28,58 @@ class TextPooling(nn.Module):
             nn.init.zeros_(self.attention.weight)
             nn.init.zeros_(self.attention.bias)
 
-    def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, parts: Sequence[Tensor], lengths: Tensor) -> Tensor:
         """Pool; a text without words gives zeros."""
-        if not vectors.shape[1]:
-            return vectors.new_zeros(len(vectors), self.output_dim)
-        places = torch.arange(vectors.shape[1], device=lengths.device)
-        parts: dict[str, Tensor] = {}
+        texts, words, _ = parts[0].shape
+        if not words:
+            return parts[0].new_zeros(texts, self.output_dim)
+        places = torch.arange(words, device=lengths.device)
+        pooled: dict[str, list[Tensor]] = {}
         sums = [name for name in self.poolings if name != "max"]
         if sums:
-            weights = [self._weights(name, vectors, places, lengths[:, None]) for name in sums]
-            pooled = torch.stack(weights, dim=1).bmm(vectors)  # (batch, sums, dim)
-            parts = dict(zip(sums, pooled.unbind(1), strict=True))
+            weights = [self._weights(name, parts, places, lengths[:, None]) for name in sums]
+            summed = [torch.stack(weights, dim=1).bmm(part).unbind(1) for part in parts]
+            pooled = {name: list(some) for name, *some in zip(sums, *summed, strict=True)}
         if "max" in self.poolings:
-            parts["max"] = _maximum(vectors, places < lengths[:, None])
-        return torch.cat([parts[name] for name in self.poolings], dim=1)
+            pooled["max"] = [_maximum(part, places, lengths) for part in parts]
+        return torch.cat([part for name in self.poolings for part in pooled[name]], dim=1)
 
-    def _weights(self, name: str, vectors: Tensor, places: Tensor, lengths: Tensor) -> Tensor:
+    def _weights(
+        self, name: str, parts: Sequence[Tensor], places: Tensor, lengths: Tensor
+    ) -> Tensor:
         """The weight of each word, (batch, words): nothing behind the end of a text."""
-        inside = places < lengths
+        inside, dtype = places < lengths, parts[0].dtype
         if name == "first":
-            return ((places == 0) & inside).to(vectors.dtype)
+            return ((places == 0) & inside).to(dtype)
         if name == "last":
-            return (places == lengths - 1).to(vectors.dtype)
+            return (places == lengths - 1).to(dtype)
         if self.attention is None or name == "mean":
-            return inside.to(vectors.dtype) / lengths.clamp(min=1)
-        scores = self.attention(vectors).squeeze(2).masked_fill(~inside, -torch.inf)
+            return inside.to(dtype) / lengths.clamp(min=1)
+        scores = _scores(self.attention, parts).masked_fill(~inside, -torch.inf)
         # Of a text without words all scores are -inf, whose softmax is no number.
         return scores.softmax(dim=1).masked_fill(~inside, 0)
 
 
-def _maximum(vectors: Tensor, inside: Tensor) -> Tensor:
-    highest = vectors.masked_fill(~inside[:, :, None], -torch.inf).max(dim=1).values
-    return highest.where(inside.any(dim=1, keepdim=True), 0)
+def _scores(attention: nn.Linear, parts: Sequence[Tensor]) -> Tensor:
+    """How much each word matters, (batch, words)."""
+    weights = attention.weight[0].split([part.shape[2] for part in parts])
+    scores = [part @ weight for part, weight in zip(parts, weights, strict=True)]
+    return torch.stack(scores).sum(0) + attention.bias
+
+
+def _maximum(vectors: Tensor, places: Tensor, lengths: Tensor) -> Tensor:
+    """The highest value of each number of a vector; 0 for a text without words."""
+    # Only what lies behind the end of the shortest text need be looked at for padding.
+    shortest = int(lengths.min())
+    whole, rest = vectors[:, :shortest], vectors[:, shortest:]
+    found = [_highest(whole)] if shortest else []
+    if rest.shape[1]:
+        inside = places[shortest:] < lengths[:, None]
+        found.append(_highest(rest.masked_fill(~inside[:, :, None], -torch.inf)))
+    highest = torch.maximum(*found) if len(found) == 2 else found[0]
+    return highest if shortest else highest.where(lengths[:, None] > 0, 0)
+
+
+def _highest(vectors: Tensor) -> Tensor:
+    """The maximum over the words; for a gradient, one that remembers where it was."""
+    return vectors.max(dim=1).values if vectors.requires_grad else vectors.amax(dim=1)

@@ -97,6 +97,8 @@ class LayerMix(nn.Module):
         return dropped(self._combine(layers), self.config.mix_dropout, random)
 
     def _combine(self, layers: Tensor) -> Tensor:
+        if self.config.mix in ("layer", "top"):
+            return self.scale * layers[_chosen(self.config, self.layers)]
         if self.config.is_sum:
             return torch.einsum("l,lbwd->bwd", (self.scale * self._shares()).to(layers), layers)
         side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
@@ -146,8 +148,12 @@ def _fixed_weights(config: MixConfig, layers: int, random: torch.Generator) -> T
             if config.layer_weights is None
             else _normalised(config.layer_weights)
         )
-    chosen = config.mix_layer if config.mix == "layer" else layers - 1
-    return functional.one_hot(torch.tensor(chosen), layers).float()
+    return functional.one_hot(torch.tensor(_chosen(config, layers)), layers).float()
+
+
+def _chosen(config: MixConfig, layers: int) -> int:
+    """Which layer is the mix, where it is a single one."""
+    return config.mix_layer if config.mix == "layer" else layers - 1
 
 
 def _normalised(weights: Sequence[float]) -> Tensor:
