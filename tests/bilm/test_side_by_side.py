@@ -137,3 +137,14 @@ def test_each_side_has_half_of_the_threads_and_gives_them_back() -> None:
         assert torch.get_num_threads() == 4
     finally:
         torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_thread_stays_one(threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        left, right = run_side_by_side(threading.get_ident, threading.get_ident)
+    finally:
+        torch.set_num_threads(before)
+    assert len({left, right}) == threads

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from elmo.bilm.fused import FusedWeights, read_in_one_call
 from elmo.bilm.ragged import Way, padded_way
 from elmo.bilm.scan import ScanSettings, scan
 
@@ -58,6 +59,7 @@ class LSTMLayer(nn.Module):
         self.projection_weight = (
             None if projection is None else nn.Parameter(torch.empty(hidden, projection))
         )
+        self.fused = FusedWeights()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -88,6 +90,8 @@ class LSTMLayer(nn.Module):
         state = state or self.start(len(way.last), inputs)
         kind = inputs.dtype
         projection = self.projection_weight
+        if self.reads_in_one_call(inputs, len(way.last)) and way.is_filled:
+            return self._read_in_one_call(inputs, state, places)
         outputs, cells = scan(
             inputs,
             state.output.to(kind),
@@ -101,6 +105,26 @@ class LSTMLayer(nn.Module):
             ),
         )
         return outputs, at_end(outputs, cells, state, way)
+
+    def reads_in_one_call(self, inputs: Tensor, texts: int) -> bool:
+        """Whether torch's own LSTM can read so many texts: one that nothing is learned from."""
+        weight = self.input_weight
+        return (
+            texts == 1
+            and self.projection_weight is None
+            and self.cell_clip is None
+            and inputs.dtype == weight.dtype
+            and not torch.is_grad_enabled()
+            and not weight.is_inference()
+        )
+
+    def _read_in_one_call(
+        self, inputs: Tensor, state: LSTMState, places: Tensor | None
+    ) -> tuple[Tensor, LSTMState]:
+        weights = self.fused.of(self.input_weight, self.recurrent_weight, self.bias)
+        words = inputs if places is None else inputs[places]
+        outputs, output, cell = read_in_one_call(words, state.output, state.cell, weights)
+        return outputs, LSTMState(output, cell)
 
 
 def at_end(outputs: Tensor, cells: Tensor, start: LSTMState, way: Way) -> LSTMState:

@@ -25,6 +25,11 @@ class Way:
     """How many texts each step reads, never more than the step before."""
     last: Tensor  # (batch,), the row of each text's last step; negative if it has none
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether the last step of all is that of the last text: no padding follows."""
+        return int(self.last[-1]) == sum(self.sizes) - 1
+
     def stretches(self, rows: int | None) -> Iterator[Stretch]:
         """Cut the way where so many rows would be exceeded; none: not at all."""
         first, end = 0, 0

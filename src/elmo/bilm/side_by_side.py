@@ -44,7 +44,12 @@ def losses_side_by_side(left: Work[Extra], right: Work[Extra]) -> list[tuple[Ten
 
 
 def run_side_by_side(left: Callable[[], Result], right: Callable[[], Result]) -> list[Result]:
-    """Run two functions at once, each with half of the threads; gradients are off."""
+    """Run two functions at once, each with half of the threads; gradients are off.
+
+    Where there is but one thread, one after the other.
+    """
+    if torch.get_num_threads() == 1:
+        return [_without_gradients(left), _without_gradients(right)]
     with _half_the_threads():
         other = _pool().submit(_without_gradients, left)
         mine = _without_gradients(right)

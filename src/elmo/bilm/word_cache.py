@@ -4,47 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 
 import torch
 from torch import Tensor
 
+from elmo.bilm.weights_seen import WeightsSeen
 from elmo.text.batches import Words
 
 MOST_WORDS = 1 << 16
 """Words kept; each takes about 0.5 kB and its vector. Those not used for longest are forgotten."""
-SAMPLE = 4096
-"""Numbers of each weight that are looked at to see whether it has changed."""
 
 Compute = Callable[[Words], Tensor]
-
-
-@dataclass(frozen=True)
-class _Weights:
-    """Weights as they were when vectors were last made of them."""
-
-    tensors: tuple[Tensor, ...]
-    versions: tuple[int, ...]
-    sample: Tensor
-
-    @classmethod
-    def of(cls, weights: Sequence[Tensor]) -> _Weights:
-        versions = tuple(weight._version for weight in weights)
-        return cls(tuple(weights), versions, torch.cat([_sample(weight) for weight in weights]))
-
-    def are_still(self, weights: _Weights) -> bool:
-        """Whether these are the same tensors and nothing was written to them.
-
-        Their versions count what is written, but not by fused optimizers nor to `weight.data`; the
-        sample tells of those.
-        """
-        same = len(self.tensors) == len(weights.tensors) and all(
-            one is other for one, other in zip(self.tensors, weights.tensors, strict=True)
-        )
-        return (
-            same and self.versions == weights.versions and _are_equal(self.sample, weights.sample)
-        )
 
 
 class WordCache:
@@ -57,7 +28,7 @@ class WordCache:
         self.most_words = most_words
         self._rows: OrderedDict[bytes, int] = OrderedDict()
         self._vectors: Tensor | None = None
-        self._weights: _Weights | None = None
+        self._weights: WeightsSeen | None = None
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[WordCache], tuple[int]]:
@@ -93,7 +64,7 @@ class WordCache:
             return self._vectors[rows]
 
     def _forget_if_changed(self, weights: Sequence[Tensor]) -> None:
-        now = _Weights.of(weights)
+        now = WeightsSeen.of(weights)
         if self._weights is None or not self._weights.are_still(now):
             self._clear()
             self._weights = now
@@ -126,15 +97,6 @@ class WordCache:
                 self._vectors[: len(old)] = old
         assert self._vectors is not None
         return self._vectors
-
-
-def _sample(weight: Tensor) -> Tensor:
-    """About so many numbers, from everywhere: an odd step meets all columns of a matrix."""
-    return weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1]
-
-
-def _are_equal(one: Tensor, other: Tensor) -> bool:
-    return (one.dtype, one.device) == (other.dtype, other.device) and torch.equal(one, other)
 
 
 def _select(words: Words, places: list[int]) -> Words:

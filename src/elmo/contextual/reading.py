@@ -113,7 +113,9 @@ def _paths(
 def _read_into(paths: Sequence[_Path], vectors: Tensor, layers: Tensor) -> BiLMState:
     ahead, behind = paths
     left, right = layers.chunk(2, dim=-1)
-    if len(ahead.lengths) <= FEW_TEXTS and ahead.random is None:
+    texts = len(ahead.lengths)
+    at_once = texts == 1 and ahead.stack.layer(0).reads_in_one_call(vectors, texts)
+    if texts <= FEW_TEXTS and ahead.random is None and not at_once:
         first, second = read_paired(
             (ahead.stack, behind.stack),
             vectors,
