@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.lstm import LSTMState
 from elmo.bilm.side_by_side import Work, losses_side_by_side, run_side_by_side
-from elmo.bilm.softmax import FullSoftmax, build_output
+from elmo.bilm.softmax import FullSoftmax, SampledSoftmax, build_output
 from elmo.bilm.stack import LSTMStack, StackOutput, variational_dropout
 from elmo.bilm.tokens import TokenLayer, look_up
 from elmo.text.batches import Batch, Reading
@@ -119,6 +121,24 @@ class BiLM(nn.Module):
         tied = self.config.softmax.tied and isinstance(self.output, FullSoftmax)
         if vectors is not None and tied:
             self.output.weight = vectors
+
+    @contextmanager
+    def gradients_by_row(self) -> Generator[None]:
+        """What is read in here gives word vectors sparse gradients, of the rows that it touches.
+
+        Otherwise each use of them makes a gradient as large as the whole vocabulary.
+        """
+        self._set_by_row(True)
+        try:
+            yield
+        finally:
+            self._set_by_row(False)
+
+    def _set_by_row(self, by_row: bool) -> None:
+        if self.token_layer.words is not None:
+            self.token_layer.words.sparse = by_row
+        if isinstance(self.output, SampledSoftmax):
+            self.output.by_row = by_row
 
     def forward(
         self, batch: Batch, state: BiLMState | None = None, random: Randomness | None = None

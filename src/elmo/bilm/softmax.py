@@ -61,6 +61,7 @@ class SampledSoftmax(FullSoftmax):
         self, config: BiLMConfig, vocabulary: Vocabulary, tied_to: nn.Parameter | None
     ) -> None:
         super().__init__(config.width, len(vocabulary), tied_to)
+        self.by_row = False
         self.samples = config.softmax.samples
         self.shared = config.softmax.shared_negatives
         self._sampler = config.softmax.sampler
@@ -91,9 +92,9 @@ class SampledSoftmax(FullSoftmax):
         kind = states.dtype
         return sampled_cross_entropy_sum(
             states,
-            functional.embedding(targets, self.weight).to(kind),
+            functional.embedding(targets, self.weight, sparse=self.by_row).to(kind),
             self.bias[targets],
-            functional.embedding(negatives, self.weight).to(kind),
+            functional.embedding(negatives, self.weight, sparse=self.by_row).to(kind),
             self.bias[negatives] - self._log_expected[negatives] + times.log(),
             place[targets],
         )

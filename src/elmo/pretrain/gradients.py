@@ -30,6 +30,13 @@ class Traffic:
     """What it would be if every gradient were sent whole."""
 
 
+def make_whole(parameters: Sequence[Tensor]) -> None:
+    """Turn gradients that name only some rows into matrices, once a step."""
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.to_dense()
+
+
 def sum_gradients(
     world: World, parameters: Sequence[Tensor], by_row: Sequence[Tensor] = ()
 ) -> Traffic:

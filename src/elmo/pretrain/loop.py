@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from torch.nn.utils import clip_grad_norm_
@@ -16,7 +17,7 @@ from elmo.pretrain.carried import CarriedState
 from elmo.pretrain.checkpoints import Checkpoint, restore, save_checkpoint
 from elmo.pretrain.config import PretrainConfig, TrainingConfig
 from elmo.pretrain.freezing import FrozenStart
-from elmo.pretrain.gradients import sum_gradients
+from elmo.pretrain.gradients import make_whole, sum_gradients
 from elmo.pretrain.meter import Meter
 from elmo.pretrain.optimizer import build_optimizer, learning_rate, set_rate
 from elmo.pretrain.position import Position
@@ -72,6 +73,7 @@ def train(
             optimizer.zero_grad(set_to_none=True)
             for loss in _backward(model, step, carried, settings, position):
                 meter.add(loss)
+            make_whole(model.word_parameters)
             sum_gradients(world, list(model.parameters()), model.word_parameters)
             if settings.clip:
                 clip_grad_norm_(model.parameters(), settings.clip)
@@ -127,10 +129,16 @@ def _backward(
             # Each part draws what the whole batch would, and takes what belongs to its rows.
             random = Randomness.of(settings.seed, position.step, model.device)
             state = None if batch.starts else carried.parts[number]
-            loss = model(batch.to(model.device), state, random)
+            with _by_row(model):
+                loss = model(batch.to(model.device), state, random)
             loss.share(step.forward_targets, step.backward_targets).backward()
             carried.parts[number] = loss.state
             yield loss
+
+
+def _by_row(model: BiLM) -> AbstractContextManager[None]:
+    """On a processor; a graphics card would have to wait until the rows are counted."""
+    return model.gradients_by_row() if model.device.type == "cpu" else nullcontext()
 
 
 def _save(
