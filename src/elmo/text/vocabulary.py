@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ class Vocabulary:
 
     def encode(self, words: Iterable[str]) -> NDArray[np.int64]:
         """The ids of words, unknown ones included."""
-        return np.fromiter((self.id(word) for word in words), dtype=np.int64)
+        return np.fromiter(map(self.ids.get, words, repeat(UNKNOWN)), dtype=np.int64)
 
     def unknown_rate(self, words: Sequence[str], counts: NDArray[np.int64]) -> float:
         """The share of running words, given as distinct words with counts, that is unknown."""
