@@ -83,7 +83,7 @@ def main() -> None:
     tell(figures, deviations)
     content = {"figures": list(map(asdict, figures)), "deviations": list(map(asdict, deviations))}
     (given.folder / "official.json").write_text(json.dumps(content, indent=1))
-    worst = max(figure.cores_of_others for figure in figures)
+    worst = max((figure.cores_of_others for figure in figures), default=0.0)
     if worst > ALLOWED and not given.allow_busy:
         sys.exit(f"others took up to {worst:.2f} cores meanwhile: these figures are worth nothing")
 
@@ -92,7 +92,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", type=Path, required=True, help="models, environment, figures")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 32, 128])
+    parser.add_argument(
+        "--batches", nargs="*", type=int, default=[1, 32, 128], help="none: only how far bf16 is"
+    )
     parser.add_argument("--rounds", type=int, default=4, help="batches a repeat")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -177,6 +179,14 @@ def compare_precisions(size: str, folder: Path) -> list[Deviation]:
 
 def tell(figures: Sequence[Figure], deviations: Sequence[Deviation]) -> None:
     """Print the tables."""
+    if figures:
+        tell_speeds(figures)
+    if deviations:
+        tell_deviations(deviations)
+
+
+def tell_speeds(figures: Sequence[Figure]) -> None:
+    """Print how fast each program is."""
     theirs = {(one.size, one.batch): one for one in figures if one.program == "simple_elmo"}
     print("\n| model | batch | program | tokens/s | lowest to highest | × simple_elmo | others |")
     print("|---|---|---|---|---|---|---|")
@@ -188,8 +198,10 @@ def tell(figures: Sequence[Figure], deviations: Sequence[Deviation]) -> None:
             f"| {one.size} | {one.batch} | {one.program} | {one.median:,.0f} | {spread} "
             f"| {ratio} | {one.cores_of_others:.2f} cores |"
         )
-    if not deviations:
-        return
+
+
+def tell_deviations(deviations: Sequence[Deviation]) -> None:
+    """Print how far bf16 is from fp32."""
     print("\n| model | layer | mean cosine of bf16 and fp32 | lowest | largest difference |")
     print("|---|---|---|---|---|")
     for two in deviations:
