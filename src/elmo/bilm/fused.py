@@ -37,19 +37,18 @@ def read_in_one_call(
     inputs: Tensor, output: Tensor, cell: Tensor, weights: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs of all steps, (steps, width), then output and cell, (1, …), after the last."""
-    start = (output[None], cell[None])
-    outputs, *end = torch.lstm(
-        inputs[:, None],
-        start,
-        weights,
-        True,
-        1,
-        0.0,
-        False,
-        False,
-        False,
+    outputs, last_output, last_cell = torch.lstm(
+        input=inputs[:, None],
+        hx=(output[None], cell[None]),
+        params=weights,
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=False,
+        bidirectional=False,
+        batch_first=False,
     )
-    return outputs[:, 0], end[0][0], end[1][0]
+    return outputs[:, 0], last_output[0], last_cell[0]
 
 
 def _in_torchs_order(input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor) -> list[Tensor]:
