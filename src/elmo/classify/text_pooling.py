@@ -62,7 +62,7 @@ class TextPooling(nn.Module):
 
 def _scores(attention: nn.Linear, parts: Sequence[Tensor]) -> Tensor:
     """How much each word matters, (batch, words)."""
-    weights = attention.weight[0].split([part.shape[2] for part in parts])
+    weights = torch.split(attention.weight[0], [part.shape[2] for part in parts])
     scores = [part @ weight for part, weight in zip(parts, weights, strict=True)]
     return torch.stack(scores).sum(0) + attention.bias
 
