@@ -37,8 +37,10 @@ class TextPooling(nn.Module):
         pooled: dict[str, list[Tensor]] = {}
         sums = [name for name in self.poolings if name != "max"]
         if sums:
-            weights = [self._weights(name, parts, places, lengths[:, None]) for name in sums]
-            summed = [torch.stack(weights, dim=1).bmm(part).unbind(1) for part in parts]
+            weights = torch.stack(
+                [self._weights(name, parts, places, lengths[:, None]) for name in sums], dim=1
+            )
+            summed = [weights.bmm(part).unbind(1) for part in parts]
             pooled = {name: list(some) for name, *some in zip(sums, *summed, strict=True)}
         if "max" in self.poolings:
             pooled["max"] = [_maximum(part, places, lengths) for part in parts]
