@@ -105,11 +105,16 @@ def test_any_number_of_classes_with_any_names(tmp_path: Path, classes: int) -> N
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["a.png"]
 
 
-def test_the_best_epoch_is_marked(tmp_path: Path, drawn: list[Any]) -> None:
+def test_the_kept_epoch_is_marked(tmp_path: Path, drawn: list[Any]) -> None:
     draw_learning_curve([1, 2, 3], CURVES, 2, tmp_path / "a.png", "News")
     above, below = drawn[0].axes
     texts = [text.get_text() for text in above.texts]
-    assert texts == ["training", "development", "News", "best epoch 2: development accuracy 84.50%"]
+    assert texts == [
+        "training",
+        "development",
+        "News",
+        "epoch 2 is kept: development accuracy 84.50%",
+    ]
     lines = [line.get_xydata().tolist() for line in above.lines + below.lines]
     for point in ([2, 0.6], [2, 84.5]):
         assert [point] in lines

@@ -120,7 +120,8 @@ class LearningConfig:
     clip: float = 1.0
     """Longest gradient allowed; 0 for no bound."""
     development_share: float = 0.05
-    """Share of each class set aside, to choose the best epoch."""
+    """Share of each class set aside; the last epoch counts that is no more than a standard error
+    below the best on them."""
     patience: int | None = None
     """Stop after so many epochs without a better one; none: go on to the end."""
     seed: int = 0

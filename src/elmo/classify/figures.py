@@ -60,22 +60,22 @@ def draw_confusion(metrics: Metrics, title: str, path: Path) -> None:
 def draw_learning_curve(
     epochs: Sequence[float],
     curves: LearningCurves,
-    best_epoch: float,
+    kept_epoch: float,
     path: Path,
     title: str = "Learning curve",
 ) -> None:
-    """Draw losses above and accuracy below, epoch by epoch, with the best epoch marked."""
-    best = list(epochs).index(best_epoch)
+    """Draw losses above and accuracy below, epoch by epoch, with the epoch marked that is kept."""
+    kept = list(epochs).index(kept_epoch)
     percent = [100 * value for value in curves.development_accuracy]
     figure = _figure(6.4, 5.2)
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"hspace": 0.14})
     losses = {"training": curves.train_loss, "development": curves.development_loss}
     _draw_lines(above, epochs, losses, "loss")
     _draw_lines(below, epochs, {"development": percent}, "accuracy, %")
-    _mark_best(above, best_epoch, curves.development_loss[best])
-    _mark_best(below, best_epoch, percent[best])
+    _mark_kept(above, kept_epoch, curves.development_loss[kept])
+    _mark_kept(below, kept_epoch, percent[kept])
     _tick_whole_epochs(below)
-    summary = f"best epoch {best_epoch:g}: development accuracy {percent[best]:.2f}%"
+    summary = f"epoch {kept_epoch:g} is kept: development accuracy {percent[kept]:.2f}%"
     _write_titles(above, title, summary)
     _save(figure, path)
 
@@ -209,7 +209,7 @@ def _label_ends(axes: Any, ends: dict[str, float], colours: dict[str, str]) -> N
         axes.annotate(name, (1, height), (4, 0), **place, **style)
 
 
-def _mark_best(axes: Any, epoch: float, value: float) -> None:
+def _mark_kept(axes: Any, epoch: float, value: float) -> None:
     axes.axvline(epoch, color=_FAINT, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
     axes.plot([epoch], [value], "o", color="white", markeredgecolor=_BLUE, markersize=8, zorder=4)
     axes.plot([epoch], [value], "o", color=_BLUE, markersize=4, zorder=5)

@@ -18,7 +18,7 @@ from elmo.classify.config import LearningConfig
 from elmo.classify.network import ClassifierNetwork
 from elmo.classify.order import batches_by_length, shuffled_batches
 from elmo.classify.phases import Phase, build_optimizers, clip_gradients, set_rates
-from elmo.classify.reports import EpochReport, Listener, StepReport, best_epoch
+from elmo.classify.reports import EpochReport, Listener, StepReport, best_epoch, kept_epoch
 from elmo.classify.split import Split
 from elmo.classify.text_rows import TextRows
 from elmo.errors import UserError
@@ -39,7 +39,7 @@ class Task:
 
 
 class LossIsNoNumberError(UserError):
-    """The training went astray; the modules are as they were after the best epoch before."""
+    """The training went astray; the modules are as they were after the epoch kept before."""
 
 
 def learn(
@@ -51,7 +51,7 @@ def learn(
     history: list[EpochReport],
 ) -> None:
     """Train, append a report an epoch to `history`, and leave the modules as they were after the
-    best epoch of this phase and those before it."""
+    epoch that is kept of this phase and those before it."""
     modules = [module for part in phase.parts for module in part.modules]
     optimizers = build_optimizers(phase, config.weight_decay)
     kept = _copied(modules)
@@ -90,7 +90,7 @@ def learn(
         report = _evaluated(network, phase, task, config, epoch + 1, summed / len(train), since)
         history.append(report)
         listener(report)
-        if best_epoch(history) is report:
+        if kept_epoch(history) is report:
             kept = _copied(modules)
         if _is_late(history, config.patience):
             break
@@ -146,6 +146,7 @@ def _evaluated(
         train_loss=train_loss,
         development_loss=float(functional.cross_entropy(scores, gold)),
         development_accuracy=float((scores.argmax(1) == gold).double().mean()),
+        development_rows=len(rows),
         mix_weights=network.mix.weights,
         gamma=network.mix.gamma,
         seconds=time.monotonic() - since,
@@ -163,8 +164,8 @@ def _is_late(history: Sequence[EpochReport], patience: int | None) -> bool:
 
 
 def _astray(phase: Phase, history: Sequence[EpochReport], done: int) -> LossIsNoNumberError:
-    best = best_epoch(history)
-    kept = "no epoch was finished before" if best is None else f"epoch {best.epoch} is kept"
+    last = kept_epoch(history)
+    kept = "no epoch was finished before" if last is None else f"epoch {last.epoch} is kept"
     return LossIsNoNumberError(
         f"the loss is no longer a number in epoch {len(history) + 1} ({phase.name}), after "
         f"{done:,} texts; {kept}. Use a smaller --learning-rate or --fine-tune-rate, or a smaller "

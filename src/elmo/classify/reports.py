@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ class EpochReport:
     train_loss: float
     development_loss: float
     development_accuracy: float
+    development_rows: int
     mix_weights: tuple[float, ...] | None
     """The share of each layer after the epoch; none where layers are not summed."""
     gamma: float | None
@@ -38,10 +40,28 @@ class EpochReport:
         """The better of two epochs has the higher one."""
         return self.development_accuracy, -self.development_loss
 
+    @property
+    def standard_error(self) -> float:
+        """How far the accuracy may be off by the chance of which rows are for development."""
+        share = self.development_accuracy
+        return math.sqrt(share * (1 - share) / self.development_rows)
+
 
 Listener = Callable[[StepReport | EpochReport], None]
 
 
 def best_epoch(history: Sequence[EpochReport]) -> EpochReport | None:
-    """The epoch whose network is kept; of equals the first."""
+    """The most accurate epoch; of equals that of lower loss, then the first."""
     return max(history, key=lambda report: report.rank, default=None)
+
+
+def kept_epoch(history: Sequence[EpochReport]) -> EpochReport | None:
+    """The epoch whose network is kept: the last that is within a standard error of the best.
+
+    Development rows cannot tell such epochs apart, and the later one has learned at a lower rate.
+    """
+    best = best_epoch(history)
+    if best is None:
+        return None
+    least = best.development_accuracy - best.standard_error
+    return next(report for report in reversed(history) if report.development_accuracy >= least)

@@ -12,7 +12,7 @@ from elmo.classify.config import ClassifierConfig
 from elmo.classify.evaluate import Evaluation, can_draw, evaluate, judge, write_evaluation
 from elmo.classify.folder import save_classifier
 from elmo.classify.labelled import LabelledTexts, read_labelled
-from elmo.classify.reports import best_epoch
+from elmo.classify.reports import kept_epoch
 from elmo.classify.train import Surroundings, Trained, train
 from elmo.config import check
 from elmo.errors import UserError
@@ -101,8 +101,8 @@ def _evaluations(
 
 def _write_history(trained: Trained, folder: Path) -> None:
     write_json_lines(folder / "log.jsonl", map(asdict, trained.history))
-    best = best_epoch(trained.history)
-    if best is not None and can_draw():
+    kept = kept_epoch(trained.history)
+    if kept is not None and can_draw():
         from elmo.classify.figures import LearningCurves, draw_learning_curve
 
         curves = LearningCurves(
@@ -111,4 +111,4 @@ def _write_history(trained: Trained, folder: Path) -> None:
             [report.development_accuracy for report in trained.history],
         )
         epochs = [report.epoch for report in trained.history]
-        draw_learning_curve(epochs, curves, best.epoch, folder / "learning_curve.png")
+        draw_learning_curve(epochs, curves, kept.epoch, folder / "learning_curve.png")

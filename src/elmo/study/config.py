@@ -25,7 +25,8 @@ class StudyConfig:
     """Size of the word vectors that every row's classifier learns for itself beside those it is
     given, as the paper's [x; ELMo]; 0: none."""
     epochs: int = 3
-    """How often a classifier reads the training rows; the best epoch on development rows counts."""
+    """How often a classifier reads the training rows; the last epoch counts that is no more than a
+    standard error below the best on development rows."""
     tuning_epochs: int = 2
     """The same while its settings are chosen."""
     least_steps: int = 200

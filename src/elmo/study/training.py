@@ -15,7 +15,7 @@ from elmo.classify.config import ClassifierConfig
 from elmo.classify.loop import Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
 from elmo.classify.phases import Features, Phase, phases
-from elmo.classify.reports import EpochReport, StepReport, best_epoch
+from elmo.classify.reports import EpochReport, StepReport, kept_epoch
 from elmo.classify.text_rows import TextRows
 from elmo.study.data import StudyData
 from elmo.study.outcome import Outcome, measured
@@ -76,9 +76,9 @@ def train_network(
     history: list[EpochReport] = []
     phase = _learn(network, reading, Task(texts, data.classes, split), config, on_share, history)
     seconds = time.monotonic() - started
-    best = best_epoch(history)
-    assert best is not None
-    return _outcome(data, network, phase, texts, training, best, seconds)
+    kept = kept_epoch(history)
+    assert kept is not None
+    return _outcome(data, network, phase, texts, training, kept, seconds)
 
 
 def _learn(
@@ -114,7 +114,7 @@ def _outcome(
     phase: Phase,
     texts: TextRows,
     training: Training,
-    best: EpochReport,
+    kept: EpochReport,
     seconds: float,
 ) -> Outcome:
     lengths = texts.lengths
@@ -127,7 +127,7 @@ def _outcome(
     learned = [network, *(module for part in phase.parts for module in part.modules)]
     parameters = {id(one): one.numel() for module in learned for one in module.parameters()}
     return Outcome(
-        development_accuracy=best.development_accuracy,
+        development_accuracy=kept.development_accuracy,
         train=train,
         test=measured(data, test, data.test),
         predictions=tuple(test.argmax(1).tolist()),
