@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from bench_files import Figure
 from elmo.classify.folder import load_classifier
 from elmo.contextual.embed_text import embed_text
 from elmo.contextual.embedder import Embedder
@@ -54,13 +55,17 @@ def main(command: Sequence[str] | None = None) -> None:
     parser.add_argument("--trainings", type=int, default=1, help="of the classifier")
     given = parser.parse_args(command)
     before = refuse_busy(anyway=given.anyway)
-    figures = in_turn(cases(given), given.repeats, anyway=given.anyway)
-    if given.trainings:
-        figures += in_turn([classifier_case(given)], given.trainings, anyway=given.anyway)
     given.folder.mkdir(parents=True, exist_ok=True)
+    figures: tuple[Figure, ...] = ()
     with TemporaryDirectory(dir=given.folder) as folder:  # /tmp may be memory
-        figures += in_turn(file_cases(given, Path(folder)), 1, anyway=given.anyway)
-    write_found("using", given.folder, before, figures)
+        for some, repeats in (
+            (cases(given), given.repeats),
+            ([classifier_case(given)], given.trainings),
+            (file_cases(given, Path(folder)), 1),
+        ):
+            figures += in_turn(some, repeats, anyway=given.anyway) if repeats else ()
+            # What takes seconds is not lost if what takes minutes is stopped.
+            write_found("using", given.folder, before, figures)
 
 
 def cases(given: argparse.Namespace) -> list[Case[float]]:

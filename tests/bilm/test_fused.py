@@ -102,3 +102,14 @@ def test_what_torch_does_not_know_is_left_to_the_loop() -> None:
         assert not LSTMLayer(HIDDEN, HIDDEN).reads_in_one_call(inputs, 1)
     with torch.enable_grad():
         assert not drawn_layer(0).reads_in_one_call(inputs, 1)
+
+
+@torch.no_grad()
+def test_under_autocast_the_loop_reads() -> None:
+    """torch would read in a lower precision than was asked of us."""
+    layer, inputs = drawn_layer(0), torch.randn(5, HIDDEN)
+    way = Ragged.of(torch.tensor([5])).way
+    wanted = layer.read(inputs, None, way)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not layer.reads_in_one_call(inputs, 1)
+        assert_same(layer.read(inputs, None, way), wanted)

@@ -116,6 +116,7 @@ class LSTMLayer(nn.Module):
             and inputs.dtype == weight.dtype
             and not torch.is_grad_enabled()
             and not weight.is_inference()
+            and not torch.is_autocast_enabled(inputs.device.type)
         )
 
     def _read_in_one_call(

@@ -43,7 +43,8 @@ class TextPooling(nn.Module):
             summed = [weights.bmm(part).unbind(1) for part in parts]
             pooled = {name: list(some) for name, *some in zip(sums, *summed, strict=True)}
         if "max" in self.poolings:
-            pooled["max"] = [_maximum(part, places, lengths) for part in parts]
+            shortest = int(lengths.min())
+            pooled["max"] = [_maximum(part, places, lengths, shortest) for part in parts]
         return torch.cat([part for name in self.poolings for part in pooled[name]], dim=1)
 
     def _weights(
@@ -69,10 +70,9 @@ def _scores(attention: nn.Linear, parts: Sequence[Tensor]) -> Tensor:
     return torch.stack(scores).sum(0) + attention.bias
 
 
-def _maximum(vectors: Tensor, places: Tensor, lengths: Tensor) -> Tensor:
+def _maximum(vectors: Tensor, places: Tensor, lengths: Tensor, shortest: int) -> Tensor:
     """The highest value of each number of a vector; 0 for a text without words."""
     # Only what lies behind the end of the shortest text need be looked at for padding.
-    shortest = int(lengths.min())
     whole, rest = vectors[:, :shortest], vectors[:, shortest:]
     found = [_highest(whole)] if shortest else []
     if rest.shape[1]:
