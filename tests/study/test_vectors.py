@@ -11,7 +11,7 @@ from tests.study.toys import toy_data
 from elmo.classify.own_words import own_vocabulary
 from elmo.errors import UserError
 from elmo.files import sha256
-from elmo.static.config import SvdConfig
+from elmo.static.config import SkipGramConfig, SvdConfig
 from elmo.static.documents import encode_texts
 from elmo.static.svd import svd_vectors
 from elmo.static.vectors import StaticVectors
@@ -39,3 +39,10 @@ def test_they_are_made_of_the_training_texts_alone(tmp_path: Path) -> None:
 def test_text_without_frequent_words_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no word is seen 1000 times"):
         make_vectors(DATA, SvdConfig(min_count=1000), 0.0, tmp_path / "x.bin")
+
+
+def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
+    shares: list[float] = []
+    config = SkipGramConfig(window=2, dim=4, min_count=2, epochs=30)
+    make_vectors(DATA, config, 0.0, tmp_path / "skipgram-2.bin", shares.append)
+    assert shares == [1000 / 2400, 2000 / 2400]

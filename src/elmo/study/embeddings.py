@@ -98,7 +98,7 @@ def _vectors_job(bench: Workbench, name: str) -> Job:
     path = bench.vectors_path(name)
 
     def run(on_share: OnShare) -> VectorsMade:
-        return make_vectors(bench.data, config, share, path)
+        return make_vectors(bench.data, config, share, path, on_share)
 
     return Job(
         name=f"vectors-{name}",

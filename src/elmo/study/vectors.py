@@ -11,8 +11,10 @@ from elmo.errors import UserError
 from elmo.files import sha256
 from elmo.static.config import SkipGramConfig, StaticConfig, SvdConfig
 from elmo.static.documents import encode_texts
+from elmo.static.progress import Progress
 from elmo.static.train import static_vectors
 from elmo.study.data import StudyData
+from elmo.study.progress import OnShare
 from elmo.text.held_out import is_held_out
 from elmo.text.vocabulary import SPECIAL_WORDS
 
@@ -39,7 +41,11 @@ def vectors_work(config: StaticConfig) -> float:
 
 
 def make_vectors(
-    data: StudyData, config: StaticConfig, held_out_share: float, path: Path
+    data: StudyData,
+    config: StaticConfig,
+    held_out_share: float,
+    path: Path,
+    on_share: OnShare = lambda share: None,
 ) -> VectorsMade:
     """Make vectors of the training texts, labels unseen, and write them."""
     started = time.monotonic()
@@ -48,7 +54,12 @@ def make_vectors(
     vocabulary = own_vocabulary(texts, config.min_count)
     if len(vocabulary) == len(SPECIAL_WORDS):
         raise UserError(f"no word is seen {config.min_count} times; give more text")
-    vectors = static_vectors(encode_texts(texts, vocabulary), vocabulary, config)
+
+    def tell(progress: Progress) -> None:
+        if progress.total:
+            on_share(progress.done / progress.total)
+
+    vectors = static_vectors(encode_texts(texts, vocabulary), vocabulary, config, tell)
     path.parent.mkdir(parents=True, exist_ok=True)
     vectors.save(path)
     return VectorsMade(
