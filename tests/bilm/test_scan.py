@@ -89,3 +89,36 @@ def test_gradients_against_autograd(case: Case, lengths: list[int], seed: int) -
     expected = torch.autograd.grad(alone(layer, vectors, places, ragged, start), leaves, wanted)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("numbers", [1, scan.MANY_NUMBERS - 1, scan.MANY_NUMBERS, 100_000])
+@pytest.mark.parametrize("reach", [1e-3, 1.0, 20.0, 1e30])
+def test_tanh(numbers: int, reach: float) -> None:
+    values = torch.linspace(-reach, reach, numbers)
+    expected = np.tanh(values.numpy().astype(np.float64))
+    found = torch.empty_like(values)
+    assert scan.tanh(values, out=found) is found
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=2e-7)
+    scan.tanh(values, out=values)
+    assert torch.equal(values, found)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+def test_tanh_is_torchs_where_the_sigmoid_would_be_too_coarse(kind: torch.dtype) -> None:
+    values = torch.linspace(-1e-3, 1e-3, 2 * scan.MANY_NUMBERS, dtype=kind)
+    assert torch.equal(scan.tanh(values, out=torch.empty_like(values)), values.tanh())
+
+
+def test_many_rows_in_single_precision() -> None:
+    layer, texts = LSTMLayer(8, 256), 64
+    random = torch.Generator().manual_seed(0)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.1, generator=random)
+    inputs, lengths = torch.randn(3, texts, 8, generator=random), torch.full((texts,), 3)
+    assert texts * layer.hidden >= scan.MANY_NUMBERS
+    with torch.no_grad():
+        found, _ = layer(inputs, None, lengths)
+    for text in range(texts):
+        nothing = np.zeros(layer.hidden)
+        expected, _, _ = lstm(layer.double(), array(inputs[:, text].double()), nothing, nothing)
+        np.testing.assert_allclose(found[:, text].numpy(), expected, rtol=0, atol=1e-6)

@@ -14,6 +14,8 @@ from elmo.bilm.ragged import Way
 FORGET_OFFSET = 1.0
 ROWS_AT_ONCE = 2048
 """Where no gradient is wanted, the gates of so many words are held, not those of a whole batch."""
+MANY_NUMBERS = 8192
+"""From so many on, a tanh takes less time as a sigmoid."""
 
 
 @dataclass(frozen=True)
@@ -161,14 +163,26 @@ def turn(
     Writes the cells and their tanh, turns the arguments into gates, and gives the output gate.
     """
     hidden = cell.shape[-1]
-    gate[..., : 3 * hidden].sigmoid_()
-    gate[..., 3 * hidden :].tanh_()
     i, f, o, j = gate.chunk(4, dim=-1)
+    gate[..., : 3 * hidden].sigmoid_()
+    tanh(j, out=j)
     torch.mul(f, earlier, out=cell).add_(i * j)
     if cell_clip is not None:
         cell.clamp_(-cell_clip, cell_clip)
-    torch.tanh(cell, out=squashed)
+    tanh(cell, out=squashed)
     return o
+
+
+def tanh(values: Tensor, out: Tensor) -> Tensor:
+    """Write the tanh of values into `out`, which may be the values themselves.
+
+    On a processor torch's tanh takes three times as long as its sigmoid, and 2 sigmoid(2x) - 1 is
+    within 2e-7 of it: as good as exact in single precision, too coarse in any other. A few numbers
+    are not worth the four calls.
+    """
+    if out.device.type != "cpu" or out.dtype != torch.float32 or out.numel() < MANY_NUMBERS:
+        return torch.tanh(values, out=out)
+    return torch.mul(values, 2, out=out).sigmoid_().mul_(2).sub_(1)
 
 
 def shifted(bias: Tensor) -> Tensor:
