@@ -31,6 +31,8 @@ def test_kept_layers_are_those_read_anew(tmp_path: Path, memory: float) -> None:
         with torch.no_grad():
             anew = texts.read(chosen, model)
         torch.testing.assert_close(kept.layers, anew.layers, rtol=HALF, atol=1e-6)
+        for layer in range(3):
+            assert torch.equal(features.read(chosen, layer).layers, kept.layers[layer : layer + 1])
         assert torch.equal(kept.lengths, anew.lengths)
         assert torch.equal(kept.words, anew.words)
 

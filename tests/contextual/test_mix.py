@@ -125,6 +125,15 @@ def test_the_baselines() -> None:
         assert not list(mix_of(mix=kind).parameters())
 
 
+def test_a_single_layer_may_be_given_alone() -> None:
+    layers = layers_of()
+    for mix in (mix_of(mix="layer", mix_layer=1), mix_of(mix="top", gamma=0.5)):
+        assert mix.single is not None
+        assert torch.equal(mix(layers[mix.single, None]), mix(layers))
+        assert torch.equal(mix(layers), mix.config.gamma * layers[mix.single])
+    assert mix_of(mix="average").single is None
+
+
 def train(mix: LayerMix, steps: int = 3) -> None:
     optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1)), *mix.parameters()], lr=0.1)
     for _ in range(steps):

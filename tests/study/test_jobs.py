@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from elmo.errors import UserError
-from elmo.study.jobs import Failure, Job, OnShare, run_here, run_jobs
+from elmo.study.jobs import Failure, Job, OnShare, run_jobs
 from elmo.study.progress import StepProgress
 from elmo.study.steps import Steps
 
@@ -89,16 +89,3 @@ def test_an_interruption_ends_the_processes_too(tmp_path: Path) -> None:
     child = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
-
-
-def test_here_means_in_this_process(tmp_path: Path) -> None:
-    steps = Steps(tmp_path)
-    heard: list[StepProgress] = []
-
-    def run(on_share: OnShare) -> object:
-        on_share(0.5)
-        return Number(os.getpid())
-
-    assert run_here(job("here", run), steps, heard.append) == {"here": Number(os.getpid())}
-    assert [one.share for one in heard if one.state == "running"] == [0.0, 0.5]
-    assert run_here(job("bad", fails("no")), steps, heard.append) == {"bad": Failure("no")}

@@ -77,13 +77,14 @@ class FrozenFeatures:
         same.texts = texts
         return same
 
-    def read(self, rows: Sequence[int]) -> TextLayers:
-        """The layers of some texts side by side."""
+    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
+        """The layers of some texts side by side: all of them, or one alone."""
         lengths = self.texts.lengths_of(rows)
         kept = np.zeros((len(rows), int(lengths.max()), self._size), np.float16)
         for place, row in enumerate(rows):
             self._storage.get(self._start(row), kept[place, : lengths[place]])
-        layers = self._unpacked(torch.from_numpy(kept)).to(self._device)
+        wanted = range(1 + self._layers) if layer is None else [layer]
+        layers = self._unpacked(torch.from_numpy(kept), wanted).to(self._device)
         own = self.texts.own_numbers(rows).to(self._device)
         return TextLayers(layers, torch.from_numpy(lengths).to(self._device), own)
 
@@ -98,14 +99,16 @@ class FrozenFeatures:
         for row, words in zip(rows, halves, strict=True):
             self._storage.put(self._start(row), words[: len(self.texts.words[row])])
 
-    def _unpacked(self, kept: Tensor) -> Tensor:
-        """(batch, words, size) to (1 + layers, batch, words, 2 * width), in single precision."""
+    def _unpacked(self, kept: Tensor, wanted: Sequence[int]) -> Tensor:
+        """(batch, words, size) to (wanted, batch, words, 2 * width), in single precision."""
         texts, words, _ = kept.shape
-        layers = torch.empty(1 + self._layers, texts, words, 2 * self._width)
-        layers[0, ..., : self._width] = kept[..., : self._width]
-        layers[0, ..., self._width :] = kept[..., : self._width]
-        above = kept[..., self._width :].view(texts, words, self._layers, 2 * self._width)
-        layers[1:] = above.permute(2, 0, 1, 3)
+        layers = torch.empty(len(wanted), texts, words, 2 * self._width)
+        for place, layer in enumerate(wanted):
+            if layer == 0:
+                layers[place].view(texts, words, 2, self._width)[:] = kept[..., None, : self._width]
+            else:
+                start = self._width * (2 * layer - 1)
+                layers[place] = kept[..., start : start + 2 * self._width]
         return layers
 
 

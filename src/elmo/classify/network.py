@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from elmo.classify.config import NetworkConfig
 from elmo.classify.encoders import AttentionEncoder, LSTMEncoder, build_encoder
 from elmo.classify.text_pooling import TextPooling
-from elmo.contextual.mix import LayerMix, dropped
+from elmo.contextual.dropout import dropped
+from elmo.contextual.mix import LayerMix
 from elmo.text.vocabulary import UNKNOWN
 
 
 class TextLayers(NamedTuple):
     """What a biLM knows of the words of some texts, zeros behind the end of each."""
 
-    layers: Tensor  # (1 + layers, batch, words, dim)
+    layers: Tensor  # (1 + layers, batch, words, dim), or (1, …) where one layer is all that counts
     lengths: Tensor  # (batch,)
     words: Tensor  # (batch, words): numbers of words that have a vector of their own
 

@@ -8,11 +8,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer, SparseAdam
+from torch.optim import AdamW, Optimizer
 
 from elmo.bilm.model import BiLM, Randomness
 from elmo.classify.config import LearningConfig
 from elmo.classify.network import ClassifierNetwork, TextLayers
+from elmo.classify.row_optimizer import RowAdam
 from elmo.classify.text_rows import TextRows
 
 
@@ -27,8 +28,8 @@ class Read:
 class Features(Protocol):
     """Vectors of words that do not change while the network learns."""
 
-    def read(self, rows: Sequence[int]) -> TextLayers:
-        """Those of some texts, side by side."""
+    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
+        """Those of some texts, side by side: of all layers, or of one alone."""
         ...
 
 
@@ -76,7 +77,7 @@ def network_phase(network: ClassifierNetwork, features: Features, config: Learni
         epochs=config.epochs,
         peak_rate=config.learning_rate,
         parts=_network_parts(network, config),
-        read=lambda rows, random: Read(features.read(rows)),
+        read=lambda rows, random: Read(features.read(rows, network.mix.single)),
     )
 
 
@@ -127,9 +128,7 @@ def build_optimizers(phase: Phase, weight_decay: float) -> list[Optimizer]:
             sparse.append({"params": chosen, "share": part.rate_share})
     optimizers: list[Optimizer] = [AdamW(dense, lr=phase.peak_rate, betas=(0.9, 0.99), fused=True)]
     if sparse:
-        # Momentum would go on with a word after its batch, which a row that is not touched cannot:
-        # without it a rare word goes as far at once as momentum would take it.
-        optimizers.append(SparseAdam(sparse, lr=phase.peak_rate, betas=(0.0, 0.99)))
+        optimizers.append(RowAdam(sparse, lr=phase.peak_rate, decay=0.99))
     return optimizers
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import check
+from elmo.contextual.dropout import dropped
 from elmo.contextual.mix_config import MixConfig, weight_problems
 from elmo.errors import ConfigError, UserError
 
@@ -48,6 +49,12 @@ class LayerMix(nn.Module):
         if self.config.mix == "concatenation":
             return self.layers * self.dim
         return (self.config.function_dim or self.dim) if self.function is not None else self.dim
+
+    @property
+    def single(self) -> int | None:
+        """The one layer that is the mix; none where it is made of all of them."""
+        is_single = self.config.mix in ("layer", "top")
+        return _chosen(self.config, self.layers) if is_single else None
 
     @property
     def weights(self) -> tuple[float, ...] | None:
@@ -90,6 +97,7 @@ class LayerMix(nn.Module):
     def forward(self, layers: Tensor, random: torch.Generator | None = None) -> Tensor:
         """Mix; `random` draws the dropout, and without it nothing is dropped.
 
+        Where a single layer is the mix, it may be given alone.
         A learned function gives something at padding too: mask what is made of it.
         """
         if self.config.layer_norm:
@@ -97,8 +105,9 @@ class LayerMix(nn.Module):
         return dropped(self._combine(layers), self.config.mix_dropout, random)
 
     def _combine(self, layers: Tensor) -> Tensor:
-        if self.config.mix in ("layer", "top"):
-            return self.scale * layers[_chosen(self.config, self.layers)]
+        if self.single is not None:
+            layer = layers[0 if len(layers) == 1 else self.single]
+            return layer if self.config.gamma == 1 else self.scale * layer
         if self.config.is_sum:
             return torch.einsum("l,lbwd->bwd", (self.scale * self._shares()).to(layers), layers)
         side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
@@ -180,11 +189,3 @@ def _network(
     if config.function_average:
         nn.init.zeros_(last.weight)
     return nn.Sequential(first, ACTIVATIONS[config.function_activation](), last)
-
-
-def dropped(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Drop a share of the values and scale up the others; nothing without `random`."""
-    if random is None or share == 0:
-        return values
-    kept = torch.rand(values.shape, generator=random, device=values.device) >= share
-    return values * (kept.to(values.dtype) / (1 - share))

@@ -8,7 +8,7 @@ from typing import Any
 
 from elmo.study.choices import Choice, choose, row_jobs, tries, tuning_jobs
 from elmo.study.comparison import Row
-from elmo.study.embeddings import do, do_alone, embedding_facts
+from elmo.study.embeddings import do, embedding_facts
 from elmo.study.fine_tuned import fine_tuned_jobs
 from elmo.study.jobs import Failure, Job
 from elmo.study.outcome import Outcome
@@ -72,16 +72,8 @@ def compare(
     able = [row for row in rows if row.name not in failed]
     choices = _choices(bench, able, failed, watcher)
     able = [row for row in able if row.name not in failed]
-    jobs = {
-        row.name: row_jobs(bench, row, choices.get(row.name))
-        for row in able
-        if row.kind != "fine-tuned"
-    }
+    jobs = {row.name: _row_jobs(bench, row, choices) for row in able}
     results = do(bench, [job for some in jobs.values() for job in some], watcher)
-    for row in able:
-        if row.kind == "fine-tuned":
-            jobs[row.name] = fine_tuned_jobs(bench, row, choices.get("trainable"))
-            results |= do_alone(bench, jobs[row.name], watcher)
     outcomes = {name: _good(some, results) for name, some in jobs.items()}
     for name, some in jobs.items():
         messages = [results[job.name].message for job in some if _has_failed(job, results)]
@@ -107,6 +99,12 @@ def _choices(
         else:
             choices[row.name] = choice
     return choices
+
+
+def _row_jobs(bench: Workbench, row: Row, choices: Mapping[str, Choice]) -> list[Job]:
+    if row.kind == "fine-tuned":
+        return fine_tuned_jobs(bench, row, choices.get("trainable"))
+    return row_jobs(bench, row, choices.get(row.name))
 
 
 def _has_failed(job: Job, results: Mapping[str, Any]) -> bool:

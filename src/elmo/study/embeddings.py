@@ -8,7 +8,7 @@ from elmo.checkpoint import parameter_count
 from elmo.config import to_json
 from elmo.contextual.progress import Progress
 from elmo.study.comparison import NOTHING
-from elmo.study.jobs import Failure, Job, Results, run_here, run_jobs
+from elmo.study.jobs import Failure, Job, Results, run_jobs
 from elmo.study.plan import READING_WORK
 from elmo.study.progress import OnShare, StepProgress, Watcher
 from elmo.study.row_results import EmbeddingFacts
@@ -42,15 +42,6 @@ def do(bench: Workbench, jobs: Sequence[Job], watcher: Watcher) -> Results:
         some = [job for job in jobs if job.needs_bilm == name]
         _make_ready(bench, name, some, watcher)
         results |= run_jobs(some, bench.steps, watcher)
-    return results
-
-
-def do_alone(bench: Workbench, jobs: Sequence[Job], watcher: Watcher) -> Results:
-    """Run jobs one after the other, each with all threads."""
-    results: Results = {}
-    for job in jobs:
-        _make_ready(bench, job.needs_bilm, [job], watcher)
-        results |= run_here(job, bench.steps, watcher)
     return results
 
 

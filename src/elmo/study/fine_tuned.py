@@ -1,4 +1,4 @@
-"""The row whose biLM learns with the classifier: alone on the machine, with all its threads."""
+"""The row whose biLM learns with the classifier."""
 
 from __future__ import annotations
 

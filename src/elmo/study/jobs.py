@@ -88,23 +88,6 @@ def run_jobs(
     return results
 
 
-def run_here(job: Job, steps: Steps, watcher: Watcher) -> Results:
-    """Do one step in this process, with all its threads."""
-    results = known_results([job], steps, watcher)
-    if not results:
-        watcher(_progress(job, "running"))
-        try:
-            result = job.run(lambda share: watcher(_progress(job, "running", share)))
-        except UserError as error:
-            results[job.name] = Failure(str(error))
-            watcher(_progress(job, "failed", note=str(error)))
-        else:
-            steps.keep(job.name, job.inputs, result)
-            results[job.name] = result
-            watcher(_progress(job, "done", 1.0))
-    return results
-
-
 def failures(results: Mapping[str, Any]) -> dict[str, str]:
     """The messages of the steps that failed."""
     return {name: one.message for name, one in results.items() if isinstance(one, Failure)}

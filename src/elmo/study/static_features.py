@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from elmo.classify.network import TextLayers
 from elmo.classify.text_rows import TextRows
@@ -33,13 +34,13 @@ class StaticFeatures:
         same.texts = texts
         return same
 
-    def read(self, rows: Sequence[int]) -> TextLayers:
+    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
         """The vectors of some texts side by side, (1, texts, words, dim)."""
         lengths = self.texts.lengths_of(rows)
         ids = np.full((len(rows), int(lengths.max())), len(self._table) - 1, np.int64)
         for place, row in enumerate(rows):
             ids[place, : lengths[place]] = self._ids[row]
-        layers = self._table[torch.from_numpy(ids)][None]
+        layers = functional.embedding(torch.from_numpy(ids), self._table)[None]
         return TextLayers(layers, torch.from_numpy(lengths), self.texts.own_numbers(rows))
 
 
@@ -53,7 +54,7 @@ class NoFeatures:
         """The same for texts with other words with own vectors."""
         return NoFeatures(texts)
 
-    def read(self, rows: Sequence[int]) -> TextLayers:
+    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
         """Vectors without numbers, (1, texts, words, 0)."""
         lengths = self.texts.lengths_of(rows)
         layers = torch.zeros(1, len(rows), int(lengths.max()), 0)
