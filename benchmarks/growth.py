@@ -5,7 +5,7 @@
 Each scale changes one thing of the default preset. The text is random, its words as frequent as
 Zipf's law says (zipf_text.py): 30,000 of them in sentences of 40, where that is not the scale. For
 the size of the text whole runs are timed, from real text (--source) to a model: preparing, one
-epoch, an evaluation. Writes build/bench/growth.json.
+epoch, an evaluation. Writes docs/performance/growth.json.
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def flags(about: str | None, source: str = "ag_news") -> argparse.ArgumentParser
     parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement of speed")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--source", default=source, help="the text")
-    parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="for the results")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("docs/performance"), help="for the results"
+    )
     parser.add_argument(
         "--anyway", action="store_true", help="measure on a busy machine; the result says so"
     )

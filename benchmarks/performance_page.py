@@ -1,6 +1,6 @@
 """Makes docs/performance.md and its pictures from what the benchmarks have written.
 
-    python benchmarks/performance_page.py [--folder build/bench] [--out docs/performance.md]
+    python benchmarks/performance_page.py [--folder docs/performance] [--out docs/performance.md]
 
 What has not been measured says so; nothing on the page comes from anywhere else.
 """
@@ -36,7 +36,7 @@ token counts once, although both directions read it.
 def main(command: Sequence[str] | None = None) -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--folder", type=Path, default=Path("build/bench"))
+    parser.add_argument("--folder", type=Path, default=Path("docs/performance"))
     parser.add_argument("--out", type=Path, default=Path("docs/performance.md"))
     given = parser.parse_args(command)
     files = read_all(given.folder)

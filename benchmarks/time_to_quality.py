@@ -12,7 +12,7 @@ The plain one trains once, for the seconds given; its perplexity is then the one
 the default preset with the schedule of a run of --epochs, evaluated often, with as many seeds as
 there are repeats; it is there at the first evaluation that is no worse. Seconds are those of
 training, from a fresh model on, without evaluations and without preparing the text, which is the
-same for both. Writes build/bench/time_to_quality.json.
+same for both. Writes docs/performance/time_to_quality.json.
 """
 
 from __future__ import annotations

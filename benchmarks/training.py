@@ -5,7 +5,7 @@
 The plain one (plain_bilm.py) has the same LSTM size, a softmax over 78,717 words and products in
 fp32. Ours are the presets as `elmo pretrain` uses them, in fp32 and, where the processor has units
 for it, in bf16; and once more beside a process that takes a core. All are measured in turn. A token
-counts once, although both directions read it. Writes build/bench/training.json.
+counts once, although both directions read it. Writes docs/performance/training.json.
 """
 
 from __future__ import annotations

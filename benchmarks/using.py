@@ -7,7 +7,7 @@ way) that become pooled vectors, after loading. "with start-up" is the whole com
 process to a file. A sentence is predicted alone, many after each other; the median counts. The
 memory of embedding is measured once for each size of a text file, which is --source again and again
 (1000 for a gigabyte, which takes hours). --trainings 0 leaves out the classifier, which learns from
---labelled. Writes build/bench/using.json.
+--labelled. Writes docs/performance/using.json.
 """
 
 from __future__ import annotations
