@@ -12,7 +12,7 @@ from elmo.text.readers.options import ReadOptions
 from elmo.text.tokenizers import TokenizerConfig
 
 OptimizerName = Literal["adamw", "adagrad", "sgd"]
-DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 3e-3, "adagrad": 0.2, "sgd": 1.0}
+DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 4e-3, "adagrad": 0.2, "sgd": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,10 @@ class TrainingConfig:
     optimizer: OptimizerName = "adamw"
     """adamw, adagrad (the paper's) or sgd."""
     learning_rate: float | None = None
-    """Peak learning rate; none: 0.003 for adamw, 0.2 for adagrad, 1.0 for sgd."""
+    """Peak learning rate; none: 0.004 for adamw, 0.2 for adagrad, 1.0 for sgd."""
     schedule: Literal["one_cycle", "cosine", "constant"] = "one_cycle"
     """one_cycle: up, then down to nothing; cosine: warm-up, then a half wave; or constant."""
-    warmup: float = 0.1
+    warmup: float = 0.05
     """Share of the training in which the rate rises."""
     weight_decay: float = 0.0
     """Pull of the matrices towards zero (adamw, sgd)."""

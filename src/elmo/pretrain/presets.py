@@ -10,17 +10,20 @@ DEFAULT = PretrainConfig()
 
 QUICK = PretrainConfig(
     model=BiLMConfig(word_dim=128, hidden=128, softmax=SoftmaxConfig(samples=1024)),
-    training=TrainingConfig(epochs=2),
+    batching=Batching(batch_tokens=2048),
+    training=TrainingConfig(epochs=2, warmup=0.1),
 )
 
 CHARACTERS = PretrainConfig(
     model=BiLMConfig(input="characters", hidden=512, projection=256, skip=True, cell_clip=3.0,
                      projection_clip=3.0, softmax=SoftmaxConfig(tied=False)),
+    batching=Batching(batch_tokens=2048),
+    training=TrainingConfig(warmup=0.1),
 )  # fmt: skip
 
 STREAM = PretrainConfig(
-    batching=Batching(batching="stream", window=32),
-    training=TrainingConfig(epochs=10),
+    batching=Batching(batching="stream", batch_tokens=2048, window=32),
+    training=TrainingConfig(epochs=10, warmup=0.1),
 )
 
 PAPER = PretrainConfig(
