@@ -15,9 +15,9 @@ from elmo.study.sweeps import static_settings
 from elmo.study.vectors import static_config, vectors_work
 from elmo.study.workbench import ELMO_WORK, SVM_WORK, elmo_work, sample_work
 
-PRETRAINING_WORK, READING_WORK = 17.0, 5.0
+PRETRAINING_WORK, READING_WORK = 40.0, 11.0
 """A text in one epoch of pre-training, or read by a biLM, against one text of one epoch of a
-training on static vectors."""
+training on static vectors, of which there are two at a time."""
 
 
 @dataclass(frozen=True)
