@@ -80,6 +80,9 @@ def flags(about: str | None, source: str = "ag_news") -> argparse.ArgumentParser
         "--folder", type=Path, default=Path("docs/performance"), help="for the results"
     )
     parser.add_argument(
+        "--scratch", type=Path, default=Path("build/bench"), help="for what is made on the way"
+    )
+    parser.add_argument(
         "--anyway", action="store_true", help="measure on a busy machine; the result says so"
     )
     return parser

@@ -50,7 +50,7 @@ def main(command: Sequence[str] | None = None) -> None:
     parser.add_argument("--evaluations", type=int, default=50, help="of ours, an epoch")
     given = parser.parse_args(command)
     before = refuse_busy(anyway=given.anyway)
-    text = prepared(given.source, given.folder / "cache")
+    text = prepared(given.source, given.scratch / "cache")
     plain = calmly(plain_case(given, text), anyway=given.anyway)
     wanted = plain.value.perplexity[-1]
     ours = [

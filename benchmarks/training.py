@@ -30,7 +30,7 @@ def main(command: Sequence[str] | None = None) -> None:
     parser.add_argument("--plain-words", type=int, default=WORDS, help="of the plain one's softmax")
     given = parser.parse_args(command)
     before = refuse_busy(anyway=given.anyway)
-    text = prepared(given.source, given.folder / "cache")
+    text = prepared(given.source, given.scratch / "cache")
     figures = in_turn(cases(given, text), given.repeats, anyway=given.anyway)
     write_found("training", given.folder, before, figures)
 

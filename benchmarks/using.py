@@ -55,9 +55,9 @@ def main(command: Sequence[str] | None = None) -> None:
     parser.add_argument("--trainings", type=int, default=1, help="of the classifier")
     given = parser.parse_args(command)
     before = refuse_busy(anyway=given.anyway)
-    given.folder.mkdir(parents=True, exist_ok=True)
+    given.scratch.mkdir(parents=True, exist_ok=True)
     figures: tuple[Figure, ...] = ()
-    with TemporaryDirectory(dir=given.folder) as folder:  # /tmp may be memory
+    with TemporaryDirectory(dir=given.scratch) as folder:  # /tmp may be memory
         for some, repeats in (
             (cases(given), given.repeats),
             ([classifier_case(given)], given.trainings),

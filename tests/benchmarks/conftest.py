@@ -69,6 +69,7 @@ def results(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
     folder = tmp_path_factory.mktemp("bench")
     flags = ["--source", str(text), "--folder", str(folder), "--threads", "1", "--anyway"]
+    flags += ["--scratch", str(folder)]
     with pytest.MonkeyPatch.context() as patch:
         _hurry(patch)
         for module in (training, time_to_quality, growth):
