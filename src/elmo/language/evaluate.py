@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from elmo.bilm.cross_entropy import slices
 from elmo.bilm.model import BiLM, BiLMState
+from elmo.bilm.side_by_side import run_side_by_side
 from elmo.distributed import World
 from elmo.text.batches import Batch, Reading
 from elmo.text.vocabulary import END, UNKNOWN
@@ -108,9 +110,11 @@ def evaluate(model: BiLM, batches: Iterable[Batch], world: World | None = None) 
     tallies = (_Tally(len(model.vocabulary)), _Tally(len(model.vocabulary)))
     unknown = words = 0
     for batch, readings in read_through(model, batches):
-        for tally, (states, reading) in zip(tallies, readings, strict=True):
-            for part in slices(len(states), len(model.vocabulary)):
-                tally.add(model.output.log_probabilities(states[part]), reading.targets[part])
+        forward, backward = (
+            partial(_predict, model, tally, *one)
+            for tally, one in zip(tallies, readings, strict=True)
+        )
+        run_side_by_side(forward, backward)
         unknown += int((batch.forward.targets == UNKNOWN).sum())
         words += int((batch.forward.targets != END).sum())
     if world is not None:
@@ -142,6 +146,11 @@ def read_through(
                 for output, reading in zip(outputs, batch.readings, strict=True)
             ),
         )
+
+
+def _predict(model: BiLM, tally: _Tally, states: Tensor, reading: Reading) -> None:
+    for part in slices(len(states), len(model.vocabulary)):
+        tally.add(model.output.log_probabilities(states[part]), reading.targets[part])
 
 
 def averages(

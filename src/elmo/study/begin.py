@@ -19,6 +19,8 @@ GENERATED = "generated"
 TRAIN_ITEMS, TEST_ITEMS = 6_000, 1_500
 SMALL = replace(QUICK, training=replace(QUICK.training, epochs=6))
 """For few texts, such as the generated ones."""
+SHORTER = replace(DEFAULT, training=replace(DEFAULT.training, epochs=3))
+"""Leaves time for the rest of a study within two hours."""
 
 
 def begin_study(
@@ -47,7 +49,7 @@ def begin_study(
         parts = read_parts([str(files.train)], [str(files.test)], config)
         parts, senses = replace(parts, name=GENERATED), files.senses
     if pretraining is None:
-        pretraining = DEFAULT if preset != "quick" else SMALL
+        pretraining = {"quick": SMALL, "standard": SHORTER}.get(preset, DEFAULT)
     return StudyRequest(
         parts=parts,
         out=out,
