@@ -12,10 +12,12 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -145,8 +147,21 @@ def write_found(
 
 def in_own_process(work: Callable[..., Any], *arguments: Any) -> Alone:
     """Call a function where nothing has been done before."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, initializer=end_with_parent) as pool:
         return pool.submit(in_this_process, work, *arguments).result()
+
+
+def end_with_parent() -> None:
+    """When a benchmark is killed, what it measures ends too, and disturbs nothing later."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_wait_and_end, args=(parent.sentinel,), daemon=True).start()
+
+
+def _wait_and_end(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 def in_this_process(work: Callable[..., Any], *arguments: Any) -> Alone:

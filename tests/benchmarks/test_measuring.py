@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,6 +50,28 @@ def test_a_process_of_its_own_tells_its_own_memory():
     small = in_own_process(eval, "1 + 1")
     assert (large.value, small.value) == (300_000_000, 2)
     assert small.peak_megabytes < 300 < large.peak_megabytes
+
+
+def test_a_killed_benchmark_leaves_nobody_behind(tmp_path: Path):
+    told = tmp_path / "number"
+    measured = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(99)"
+    program = tmp_path / "benchmark.py"
+    program.write_text(
+        "from measuring import in_own_process\n"
+        f"if __name__ == '__main__': in_own_process(exec, {measured!r})\n"
+    )
+    paths = {**os.environ, "PYTHONPATH": str(Path(measuring.__file__).parent)}
+    with subprocess.Popen([sys.executable, str(program)], env=paths) as benchmark:
+        until(lambda: told.exists() and told.read_text() != "")
+        benchmark.kill()
+    until(lambda: not Path("/proc", told.read_text()).exists())
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
 
 
 def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch):
