@@ -22,7 +22,7 @@ from elmo.pretrain.optimizer import (
 SHARES = st.floats(0, 1)
 
 
-@given(SHARES, st.sampled_from(["one_cycle", "cosine", "constant"]), st.floats(0, 0.9))
+@given(SHARES, st.sampled_from(["plateau", "one_cycle", "cosine", "constant"]), st.floats(0, 0.9))
 def test_the_rate_is_positive_and_never_above_its_peak(done, schedule, warmup):
     config = TrainingConfig(learning_rate=0.5, schedule=schedule, warmup=warmup)
     rate = learning_rate(config, done)
@@ -43,11 +43,16 @@ def test_the_schedules_at_places_worked_out_by_hand():
     assert learning_rate(one_cycle, 0.2) == pytest.approx(1.0)
     assert learning_rate(one_cycle, 1.0) == pytest.approx(1e-3)
 
+    plateau = TrainingConfig(schedule="plateau", **half)
+    places = {0.0: 0.04, 0.1: 0.52, 0.2: 1.0, 0.6: 1.0, 0.8: 0.5, 0.9: 0.25, 1.0: 1e-3}
+    for done, rate in places.items():
+        assert learning_rate(plateau, done) == pytest.approx(rate)
+
 
 @given(SHARES, SHARES)
 def test_after_the_warm_up_the_rate_only_falls(first, second):
     early, late = sorted((0.1 + 0.9 * first, 0.1 + 0.9 * second))
-    for schedule in ("one_cycle", "cosine"):
+    for schedule in ("plateau", "one_cycle", "cosine"):
         config = TrainingConfig(schedule=schedule, warmup=0.1)
         assert learning_rate(config, early) >= learning_rate(config, late)
 

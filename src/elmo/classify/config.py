@@ -107,8 +107,9 @@ class LearningConfig:
     """Peak learning rate."""
     function_rate: float = 0.3
     """A learned function of the layers learns at so many times the rate of the rest."""
-    schedule: Literal["one_cycle", "cosine", "constant"] = "one_cycle"
-    """one_cycle: up, then down to nothing; cosine: warm-up, then a half wave; or constant."""
+    schedule: Literal["plateau", "one_cycle", "cosine", "constant"] = "one_cycle"
+    """plateau: up, level, then straight down over the last 40%; one_cycle: up, then in a half wave
+    down to nothing; cosine: the same from a lower start; or constant."""
     warmup: float = 0.1
     """Share of the training in which the rate rises."""
     weight_decay: float = 0.01

@@ -46,8 +46,9 @@ class TrainingConfig:
     """adamw, adagrad (the paper's) or sgd."""
     learning_rate: float | None = None
     """Peak learning rate; none: 0.004 for adamw, 0.2 for adagrad, 1.0 for sgd."""
-    schedule: Literal["one_cycle", "cosine", "constant"] = "one_cycle"
-    """one_cycle: up, then down to nothing; cosine: warm-up, then a half wave; or constant."""
+    schedule: Literal["plateau", "one_cycle", "cosine", "constant"] = "one_cycle"
+    """plateau: up, level, then straight down over the last 40%; one_cycle: up, then in a half wave
+    down to nothing; cosine: the same from a lower start; or constant."""
     warmup: float = 0.05
     """Share of the training in which the rate rises."""
     weight_decay: float = 0.0

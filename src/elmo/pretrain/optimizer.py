@@ -13,13 +13,15 @@ from torch.optim import SGD, Adagrad, AdamW, Optimizer
 from elmo.pretrain.config import TrainingConfig
 
 MOMENTUM = 0.9
+COOL_DOWN = 0.4
+"""Share of the training, at its end, in which the rate of a plateau falls."""
 
 
 class RateSettings(Protocol):
     """What decides the learning rate."""
 
     @property
-    def schedule(self) -> Literal["one_cycle", "cosine", "constant"]: ...
+    def schedule(self) -> Literal["plateau", "one_cycle", "cosine", "constant"]: ...
     @property
     def warmup(self) -> float: ...
     @property
@@ -49,11 +51,13 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
 def learning_rate(config: RateSettings, done: float) -> float:
     """The rate when a share of `done`, from 0 to 1, of the training lies behind."""
     if config.warmup and done < config.warmup:
-        start = 0.04 if config.schedule == "one_cycle" else 0.0
+        start = 0.04 if config.schedule in ("plateau", "one_cycle") else 0.0
         return config.peak_rate * max(1e-4, start + (1 - start) * done / config.warmup)
-    rest = min(1.0, (done - config.warmup) / max(1e-9, 1 - config.warmup))
     if config.schedule == "constant":
         return config.peak_rate
+    if config.schedule == "plateau":
+        return config.peak_rate * min(1.0, max(1e-3, (1 - done) / COOL_DOWN))
+    rest = min(1.0, (done - config.warmup) / max(1e-9, 1 - config.warmup))
     floor = 1e-3 if config.schedule == "one_cycle" else 0.0
     return config.peak_rate * (floor + (1 - floor) * (1 + math.cos(math.pi * rest)) / 2)
 
