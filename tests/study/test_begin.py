@@ -34,8 +34,11 @@ def test_named_texts_are_read_and_studied_with_the_default_model(tmp_path: Path)
     request = begin_study([str(path)], tmp_path / "out", preset="standard")
     assert request.parts.name == str(path)
     assert request.senses is None
-    assert request.pretraining == DEFAULT
+    assert request.pretraining.model == DEFAULT.model
+    assert request.pretraining.training.epochs < DEFAULT.training.epochs
     assert not (tmp_path / "out").exists()
+    full = begin_study([str(path)], tmp_path / "out", preset="full")
+    assert full.pretraining == DEFAULT
 
 
 def test_texts_to_test_on_alone_are_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from elmo.text.readers.options import ReadOptions
 from elmo.text.tokenizers import TokenizerConfig
 
 OptimizerName = Literal["adamw", "adagrad", "sgd"]
-DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 4e-3, "adagrad": 0.2, "sgd": 1.0}
+DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 8e-3, "adagrad": 0.2, "sgd": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class TrainingConfig:
     optimizer: OptimizerName = "adamw"
     """adamw, adagrad (the paper's) or sgd."""
     learning_rate: float | None = None
-    """Peak learning rate; none: 0.004 for adamw, 0.2 for adagrad, 1.0 for sgd."""
-    schedule: Literal["plateau", "one_cycle", "cosine", "constant"] = "one_cycle"
+    """Peak learning rate; none: 0.008 for adamw, 0.2 for adagrad, 1.0 for sgd."""
+    schedule: Literal["plateau", "one_cycle", "cosine", "constant"] = "plateau"
     """plateau: up, level, then straight down over the last 40%; one_cycle: up, then in a half wave
     down to nothing; cosine: the same from a lower start; or constant."""
     warmup: float = 0.05

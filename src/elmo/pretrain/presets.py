@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
 from elmo.text.batching_config import Batching
 
 DEFAULT = PretrainConfig()
+SLOWER = TrainingConfig(learning_rate=4e-3, schedule="one_cycle", warmup=0.1)
+"""For models that the rate and the schedule of the default one were not tried with."""
 
 QUICK = PretrainConfig(
     model=BiLMConfig(word_dim=128, hidden=128, softmax=SoftmaxConfig(samples=1024)),
     batching=Batching(batch_tokens=2048),
-    training=TrainingConfig(epochs=2, warmup=0.1),
+    training=replace(SLOWER, epochs=2),
 )
 
 CHARACTERS = PretrainConfig(
     model=BiLMConfig(input="characters", hidden=512, projection=256, skip=True, cell_clip=3.0,
                      projection_clip=3.0, softmax=SoftmaxConfig(tied=False)),
     batching=Batching(batch_tokens=2048),
-    training=TrainingConfig(warmup=0.1),
+    training=SLOWER,
 )  # fmt: skip
 
 STREAM = PretrainConfig(
     batching=Batching(batching="stream", batch_tokens=2048, window=32),
-    training=TrainingConfig(epochs=10, warmup=0.1),
+    training=replace(SLOWER, epochs=10),
 )
 
 PAPER = PretrainConfig(

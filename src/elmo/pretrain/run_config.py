@@ -75,7 +75,9 @@ def settings_of(folder: Path | str) -> PretrainConfig:
     return PretrainConfig(
         tokenizer=found.tokenizer,
         model=replace(found.model, softmax=SoftmaxConfig(tied=False)),
-        training=TrainingConfig(frozen_share=FROZEN_SHARE, learning_rate=GENTLE_RATE),
+        training=TrainingConfig(
+            frozen_share=FROZEN_SHARE, learning_rate=GENTLE_RATE, schedule="one_cycle"
+        ),
     )
 
 
