@@ -12,12 +12,10 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -32,6 +30,7 @@ from bench_files import (
     shown,
     write_bench,
 )
+from elmo.study.jobs import end_with_parent
 from machine_load import ALLOWED, Usage, cores_busy
 
 TRIES = 3
@@ -148,20 +147,9 @@ def write_found(
 def in_own_process(work: Callable[..., Any], *arguments: Any) -> Alone:
     """Call a function where nothing has been done before."""
     spawn = multiprocessing.get_context("spawn")
+    # A killed benchmark leaves nobody behind who would disturb the next one.
     with ProcessPoolExecutor(1, spawn, initializer=end_with_parent) as pool:
         return pool.submit(in_this_process, work, *arguments).result()
-
-
-def end_with_parent() -> None:
-    """When a benchmark is killed, what it measures ends too, and disturbs nothing later."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_wait_and_end, args=(parent.sentinel,), daemon=True).start()
-
-
-def _wait_and_end(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)
 
 
 def in_this_process(work: Callable[..., Any], *arguments: Any) -> Alone:

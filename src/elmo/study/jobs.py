@@ -147,7 +147,7 @@ def _work(job: Job, steps: Steps, told: Any) -> None:
     from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     torch.set_num_threads(1)
     last = 0.0
 
@@ -167,11 +167,18 @@ def _work(job: Job, steps: Steps, told: Any) -> None:
         _fail(told, f"unexpected: {type(error).__name__}: {error}")
 
 
-def _end_with_parent() -> None:
-    """When the study is killed, its steps end too, and with them its lock is free."""
+def end_with_parent() -> None:
+    """When the process that started this one is killed, this one ends too.
+
+    With the steps of a study its lock is free.
+    """
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait([parent.sentinel])
+    threading.Thread(target=_wait_and_end, args=(parent.sentinel,), daemon=True).start()
+
+
+def _wait_and_end(sentinel: int) -> None:
+    wait([sentinel])
     os._exit(1)
 
 
