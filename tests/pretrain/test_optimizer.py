@@ -49,6 +49,13 @@ def test_the_schedules_at_places_worked_out_by_hand():
         assert learning_rate(plateau, done) == pytest.approx(rate)
 
 
+def test_the_rate_follows_from_optimizer_and_schedule_where_none_is_given():
+    assert TrainingConfig(optimizer="adamw", schedule="plateau").peak_rate == 0.008
+    assert TrainingConfig(optimizer="adamw", schedule="one_cycle").peak_rate == 0.004
+    assert TrainingConfig(optimizer="adagrad", schedule="plateau").peak_rate == 0.2
+    assert TrainingConfig(learning_rate=0.5, schedule="plateau").peak_rate == 0.5
+
+
 @given(SHARES, SHARES)
 def test_after_the_warm_up_the_rate_only_falls(first, second):
     early, late = sorted((0.1 + 0.9 * first, 0.1 + 0.9 * second))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elmo.contextual.mix_config import MixConfig
+from elmo.pretrain.config import Schedule
 
 POOLINGS = ("mean", "max", "first", "last", "attention")
 
@@ -107,7 +108,7 @@ class LearningConfig:
     """Peak learning rate."""
     function_rate: float = 0.3
     """A learned function of the layers learns at so many times the rate of the rest."""
-    schedule: Literal["plateau", "one_cycle", "cosine", "constant"] = "one_cycle"
+    schedule: Schedule = "one_cycle"
     """plateau: up, level, then straight down over the last 40%; one_cycle: up, then in a half wave
     down to nothing; cosine: the same from a lower start; or constant."""
     warmup: float = 0.1

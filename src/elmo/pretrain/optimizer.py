@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 from torch.optim import SGD, Adagrad, AdamW, Optimizer
 
-from elmo.pretrain.config import TrainingConfig
+from elmo.pretrain.config import Schedule, TrainingConfig
 
 MOMENTUM = 0.9
 COOL_DOWN = 0.4
@@ -21,7 +21,7 @@ class RateSettings(Protocol):
     """What decides the learning rate."""
 
     @property
-    def schedule(self) -> Literal["plateau", "one_cycle", "cosine", "constant"]: ...
+    def schedule(self) -> Schedule: ...
     @property
     def warmup(self) -> float: ...
     @property

@@ -9,7 +9,7 @@ from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfi
 from elmo.text.batching_config import Batching
 
 DEFAULT = PretrainConfig()
-SLOWER = TrainingConfig(learning_rate=4e-3, schedule="one_cycle", warmup=0.1)
+SLOWER = TrainingConfig(schedule="one_cycle", warmup=0.1)
 """For models that the rate and the schedule of the default one were not tried with."""
 
 QUICK = PretrainConfig(
