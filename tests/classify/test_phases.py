@@ -32,7 +32,7 @@ LOADED = toy_model()
 def phase(**settings: float) -> Phase:
     own = own_vocabulary([WORDS], 1)
     network = ClassifierNetwork(toy_config().network, 3, 12, 2, len(own))
-    learning = LearningConfig(fine_tuning=FineTuningConfig(**settings))  # pyright: ignore
+    learning = LearningConfig(text_rate=0.25, fine_tuning=FineTuningConfig(**settings))  # pyright: ignore
     return fine_tuning_phase(network, TextRows([["the", "cat"]], own), LOADED.model, learning)
 
 
@@ -50,14 +50,14 @@ def test_layers_wake_from_the_top() -> None:
     for done in (0.0, 0.49, 0.5, 1.0):
         set_rates(one, optimizers, 0.1, done)
         seen.append(learning_parts(one))
-    network_and_top = [True, True]
+    network_and_top = [True, True, True]
     assert seen == [
         [*network_and_top, False, False],
         [*network_and_top, False, False],
         [*network_and_top, True, False],
         [*network_and_top, True, True],
     ]
-    top, token = one.parts[1].modules, one.parts[-1].modules
+    top, token = one.parts[2].modules, one.parts[-1].modules
     assert top == tuple(stack.layers[1] for stack in LOADED.model.directions)
     assert token == (LOADED.model.token_layer,)
 
@@ -67,7 +67,8 @@ def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
     dense, sparse = build_optimizers(one, 0.3)
     set_rates(one, [dense, sparse], 0.8, 0.0)
     rates = [group["lr"] for group in dense.param_groups]
-    assert rates == pytest.approx([0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
+    network, reader = [0.8, 0.8], [0.2, 0.2]
+    assert rates == pytest.approx([*network, *reader, 0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
     assert [group["lr"] for group in sparse.param_groups] == [0.8]
     for group in dense.param_groups:
         for parameter in group["params"]:
@@ -105,10 +106,11 @@ def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
     }
 
 
-def test_a_learned_function_has_a_rate_of_its_own() -> None:
-    config = NetworkConfig(mix=MixConfig(mix="function"), own_words=4)
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_what_reads_a_text_and_a_learned_function_have_rates_of_their_own(hidden: int) -> None:
+    config = NetworkConfig(mix=MixConfig(mix="function"), own_words=4, hidden=hidden)
     network = ClassifierNetwork(config, 3, 2, 2, own_vocabulary=9)
-    learning = LearningConfig(learning_rate=0.1, function_rate=0.5)
+    learning = LearningConfig(learning_rate=0.1, function_rate=0.5, text_rate=0.2)
     one = network_phase(network, _NoFeatures(), learning)
     optimizers = build_optimizers(one, 0.0)
     set_rates(one, optimizers, 0.1, 0.0)
@@ -118,9 +120,12 @@ def test_a_learned_function_has_a_rate_of_its_own() -> None:
         for group in optimizer.param_groups
         for parameter in group["params"]
     }
-    function = {id(parameter) for parameter in network.mix.parameters()}
-    assert set(rates) == {id(parameter) for parameter in network.parameters()}
-    assert all(rates[key] == pytest.approx(0.05 if key in function else 0.1) for key in rates)
+    reader = network.hidden if hidden else network.scores
+    assert reader is not None
+    expected = {id(parameter): 0.1 for parameter in network.parameters()}
+    expected |= {id(parameter): 0.05 for parameter in network.mix.parameters()}
+    expected |= {id(parameter): 0.02 for parameter in reader.parameters()}
+    assert rates == pytest.approx(expected)
 
 
 @given(st.floats(0.01, 10), st.integers(0, 100))

@@ -108,6 +108,9 @@ class LearningConfig:
     """Peak learning rate."""
     function_rate: float = 0.3
     """A learned function of the layers learns at so many times the rate of the rest."""
+    text_rate: float = 0.1
+    """The same for the layer that reads a text's vector: each of its units sums thousands of
+    numbers, so that small steps of all the weights are a large step of the unit."""
     schedule: Schedule = "one_cycle"
     """plateau: up, level, then straight down over the last 40%; one_cycle: up, then in a half wave
     down to nothing; cosine: the same from a lower start; or constant."""
@@ -146,7 +149,7 @@ class LearningConfig:
         for name in ("weight_decay", "clip", "seed", "feature_memory"):
             if getattr(self, name) < 0:
                 yield f"{name}: cannot be negative, got {getattr(self, name)}"
-        for name in ("learning_rate", "function_rate"):
+        for name in ("learning_rate", "function_rate", "text_rate"):
             if getattr(self, name) <= 0:
                 yield f"{name}: must be positive, got {getattr(self, name)}"
         if self.patience is not None and self.patience < 1:

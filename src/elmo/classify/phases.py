@@ -165,11 +165,12 @@ def clip_gradients(parameters: Sequence[nn.Parameter], longest: float) -> None:
 
 
 def _network_parts(network: ClassifierNetwork, config: LearningConfig) -> tuple[Part, ...]:
-    """The network; a learned function of the layers is a part of its own."""
-    if network.mix.function is None:
-        return (Part((network,)),)
-    rest = [one for one in network.children() if one not in network.mixes]
-    return Part(tuple(rest)), Part(network.mixes, config.function_rate)
+    """The network; what reads a text's vector, and a learned function, are parts of their own."""
+    reader = network.scores if network.hidden is None else network.hidden
+    function = () if network.mix.function is None else network.mixes
+    rest = [one for one in network.children() if one not in (reader, *function)]
+    parts = (Part(tuple(rest)), Part((reader,), config.text_rate))
+    return (*parts, Part(function, config.function_rate)) if function else parts
 
 
 def _layers_from_the_top(model: BiLM) -> list[tuple[nn.Module, ...]]:
