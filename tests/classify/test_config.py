@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elmo.classify.config import ClassifierConfig, FineTuningConfig, LearningConfig, NetworkConfig
 from elmo.config import check, from_json, to_json
@@ -35,3 +37,19 @@ def test_defaults_are_sound_and_survive_json() -> None:
     config = ClassifierConfig()
     check(config)
     assert from_json(ClassifierConfig, to_json(config), "config") == config
+
+
+@given(st.integers(1, 10_000), st.integers(1, 300))
+def test_few_texts_are_read_often_enough_for_200_steps_and_no_more(texts: int, batch: int) -> None:
+    def steps(epochs: int) -> int:
+        return epochs * len(range(0, texts, batch))
+
+    epochs = LearningConfig(batch_texts=batch).epochs_for(texts)
+    assert epochs >= 3
+    assert steps(epochs) >= 200
+    assert epochs == 3 or steps(epochs - 1) < 200
+
+
+@given(st.integers(1, 10_000), st.integers(1, 9))
+def test_texts_are_read_as_often_as_the_user_says(texts: int, epochs: int) -> None:
+    assert LearningConfig(epochs=epochs).epochs_for(texts) == epochs

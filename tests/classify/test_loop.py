@@ -37,7 +37,9 @@ class Setting:
         features = FrozenFeatures.compute(texts, LOADED.model, memory=1, folder=tmp_path)
         torch.manual_seed(0)
         self.network = ClassifierNetwork(self.config.network, 3, 12, 2, len(texts.own))
-        self.phase = network_phase(self.network, features, self.config.learning)
+        learning = self.config.learning
+        epochs = learning.epochs_for(len(self.task.split.train))
+        self.phase = network_phase(self.network, features, learning, epochs)
         self.history: list[EpochReport] = []
         self.steps: list[StepReport] = []
 

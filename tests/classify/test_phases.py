@@ -92,7 +92,7 @@ def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
     assert own is not None
     before = own.weight.detach().clone()
     dense, sparse = build_optimizers(
-        network_phase(network, _NoFeatures(), LearningConfig(learning_rate=0.1)), 0.01
+        network_phase(network, _NoFeatures(), LearningConfig(learning_rate=0.1), 1), 0.01
     )
     loss = own(torch.tensor([3, 5, 3])).sum()
     loss.backward()
@@ -111,7 +111,7 @@ def test_what_reads_a_text_and_a_learned_function_have_rates_of_their_own(hidden
     config = NetworkConfig(mix=MixConfig(mix="function"), own_words=4, hidden=hidden)
     network = ClassifierNetwork(config, 3, 2, 2, own_vocabulary=9)
     learning = LearningConfig(learning_rate=0.1, function_rate=0.5, text_rate=0.2)
-    one = network_phase(network, _NoFeatures(), learning)
+    one = network_phase(network, _NoFeatures(), learning, 1)
     optimizers = build_optimizers(one, 0.0)
     set_rates(one, optimizers, 0.1, 0.0)
     rates = {

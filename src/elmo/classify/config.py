@@ -10,6 +10,8 @@ from elmo.contextual.mix_config import MixConfig
 from elmo.pretrain.config import Schedule
 
 POOLINGS = ("mean", "max", "first", "last", "attention")
+EPOCHS, LEAST_STEPS = 3, 200
+"""Of a training whose user does not say how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +102,9 @@ class FineTuningConfig:
 class LearningConfig:
     """How the network learns."""
 
-    epochs: int = 3
-    """How often the texts are read while the biLM stays as it is."""
+    epochs: int | None = None
+    """How often the texts are read while the biLM stays as it is; none: three times, and few texts
+    as often as it takes for 200 steps."""
     batch_texts: int = 64
     """Texts in a step."""
     learning_rate: float = 3e-3
@@ -140,12 +143,24 @@ class LearningConfig:
         """The learning rate at its highest."""
         return self.learning_rate
 
+    def epochs_for(self, texts: int) -> int:
+        """How often so many texts are read."""
+        if self.epochs is not None:
+            return self.epochs
+        return self.enough_epochs(texts, EPOCHS, LEAST_STEPS)
+
+    def enough_epochs(self, texts: int, usual: int, least_steps: int) -> int:
+        """As many epochs as usual; of few texts as many as it takes for so many steps."""
+        steps_an_epoch = -(-texts // self.batch_texts)
+        return max(usual, -(-least_steps // steps_an_epoch))
+
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
         yield from self.fine_tuning.problems()
         for name in ("epochs", "batch_texts"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                yield f"{name}: must be positive, got {value}"
         for name in ("weight_decay", "clip", "seed", "feature_memory"):
             if getattr(self, name) < 0:
                 yield f"{name}: cannot be negative, got {getattr(self, name)}"

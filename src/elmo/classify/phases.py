@@ -61,20 +61,23 @@ def phases(
     texts: TextRows,
     model: BiLM | None,
     config: LearningConfig,
+    epochs: int,
 ) -> Iterator[Phase]:
-    """What is gone through: the network alone, then, where it is asked for, with the biLM."""
-    yield network_phase(network, features, config)
+    """What is gone through: the network alone for some epochs, then, if wanted, with the biLM."""
+    yield network_phase(network, features, config, epochs)
     if model is not None and config.fine_tuning.fine_tune_epochs:
         for stack in model.directions:
             stack.dropout = config.fine_tuning.bilm_dropout
         yield fine_tuning_phase(network, texts, model, config)
 
 
-def network_phase(network: ClassifierNetwork, features: Features, config: LearningConfig) -> Phase:
+def network_phase(
+    network: ClassifierNetwork, features: Features, config: LearningConfig, epochs: int
+) -> Phase:
     """The network learns from layers that were computed once."""
     return Phase(
         name="network",
-        epochs=config.epochs,
+        epochs=epochs,
         peak_rate=config.learning_rate,
         parts=_network_parts(network, config),
         read=lambda rows, random: Read(features.read(rows, network.mix.single)),

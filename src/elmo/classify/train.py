@@ -128,7 +128,8 @@ def _learn(
     phase: Phase | None = None
     trouble: str | None = None
     try:
-        for phase in phases(network, features, task.texts, loaded.model, learning):
+        epochs = learning.epochs_for(len(task.split.train))
+        for phase in phases(network, features, task.texts, loaded.model, learning, epochs):
             learn(network, phase, task, learning, around.on_report, history)
     except LossIsNoNumberError as error:
         if not history:

@@ -9,6 +9,9 @@ from elmo.cli.embedding import line
 from elmo.cli.live import SECONDS_BETWEEN_LINES, LiveDisplay, clock
 from elmo.contextual.progress import Progress
 
+EPOCHS_SHOWN = 10
+"""So many at first, then one in so many: few texts are read very often."""
+
 
 class ClassifierDisplay(LiveDisplay):
     """Shows the reading of the texts, then steps and epochs."""
@@ -23,10 +26,10 @@ class ClassifierDisplay(LiveDisplay):
 
     def report(self, report: StepReport | EpochReport) -> None:
         """Show a step or an epoch."""
-        if isinstance(report, EpochReport):
-            self.line(_epoch_line(report))
-        else:
+        if isinstance(report, StepReport):
             self._show(_step_line(report), report.done, 1.0)
+        elif report.epoch <= EPOCHS_SHOWN or report.epoch % EPOCHS_SHOWN == 0:
+            self.line(_epoch_line(report))
 
     def _show(self, text: str, completed: float, total: float | None) -> None:
         self.update(text, completed, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
@@ -63,7 +63,6 @@ def train_network(
     config = training.config
     seed = config.learning.seed
     split = data.part(training.rows, training.per_class, seed)
-    config = _with_enough_steps(config, len(split.train), training.least_steps)
     texts = data.rows_for(split, config.network.own_min_count)
     network = seeded_network(
         config.network,
@@ -74,7 +73,8 @@ def train_network(
         own_vocabulary=len(texts.own),
     )
     history: list[EpochReport] = []
-    phase = _learn(network, reading, Task(texts, data.classes, split), config, on_share, history)
+    task = Task(texts, data.classes, split)
+    phase = _learn(network, reading, task, training, on_share, history)
     seconds = time.monotonic() - started
     kept = kept_epoch(history)
     assert kept is not None
@@ -85,24 +85,25 @@ def _learn(
     network: ClassifierNetwork,
     reading: Reading,
     task: Task,
-    config: ClassifierConfig,
+    training: Training,
     on_share: OnShare,
     history: list[EpochReport],
 ) -> Phase:
-    learning = config.learning
+    learning = training.config.learning
+    texts = len(task.split.train)
+    alone = learning.enough_epochs(texts, learning.epochs_for(texts), training.least_steps)
     tuned = learning.fine_tuning.fine_tune_epochs
-    epochs = learning.epochs + tuned
 
     def report(one: StepReport | EpochReport) -> None:
         if isinstance(one, StepReport):
             first = one.phase == "network"
-            behind, now = (0, learning.epochs) if first else (learning.epochs, tuned)
-            on_share((behind + one.done * now) / epochs)
+            behind, now = (0, alone) if first else (alone, tuned)
+            on_share((behind + one.done * now) / (alone + tuned))
 
     features = reading.features.for_texts(task.texts)
     model = None if reading.fine_tuned is None else reading.fine_tuned.model
     phase: Phase | None = None
-    for phase in phases(network, features, task.texts, model, learning):
+    for phase in phases(network, features, task.texts, model, learning, alone):
         learn(network, phase, task, learning, report, history)
     assert phase is not None
     return phase
@@ -144,10 +145,3 @@ def _probabilities(
 ) -> NDArray[np.float32]:
     scores: torch.Tensor = scores_of(network, phase, rows, lengths)
     return scores.softmax(dim=1).numpy()
-
-
-def _with_enough_steps(config: ClassifierConfig, rows: int, least: int) -> ClassifierConfig:
-    learning = config.learning
-    steps_an_epoch = -(-rows // learning.batch_texts)
-    epochs = max(learning.epochs, -(-least // steps_an_epoch))
-    return replace(config, learning=replace(learning, epochs=epochs))
