@@ -52,6 +52,11 @@ def given_bilm(folder: Path) -> StudyBiLM:
     return StudyBiLM(open_model(folder), folder, f"given: {folder}", None)
 
 
+def is_trained(folder: Path) -> bool:
+    """Whether an earlier session has trained the biLM of this folder to its end."""
+    return (folder / FINISHED).is_file()
+
+
 def trained_bilm(
     texts: LabelledTexts, folder: Path, config: PretrainConfig, on_share: OnShare
 ) -> StudyBiLM:
@@ -62,7 +67,7 @@ def trained_bilm(
         listener=lambda report: on_share(report.done) if isinstance(report, StepReport) else None,
     )
     done = folder / FINISHED
-    if not done.is_file():
+    if not is_trained(folder):
         before = _seconds_before(folder)
         result = _trained(texts, folder, config, around)
         if not result:

@@ -12,7 +12,7 @@ from elmo.pretrain.config import PretrainConfig
 from elmo.pretrain.interruption import locked
 from elmo.study.about import about
 from elmo.study.analyses import curve_rows, draw_jobs, draws_found, sample_jobs, samples_found
-from elmo.study.bilm import StudyBiLM, described, given_bilm, trained_bilm
+from elmo.study.bilm import StudyBiLM, described, given_bilm, is_trained, trained_bilm
 from elmo.study.compare import Comparison, compare
 from elmo.study.comparison import ELMO, Row, chosen_rows
 from elmo.study.data import study_data
@@ -91,9 +91,10 @@ def _pretrained(
     def tell(share: float, state: State = "running") -> None:
         watcher(StepProgress(name=name, row="biLM", state=state, share=share, weight=weight))
 
+    ended: State = "kept" if is_trained(request.out / name) else "done"
     tell(0.0)
     bilm = trained_bilm(texts, request.out / name, config, tell)
-    tell(1.0, "done")
+    tell(1.0, ended)
     return bilm
 
 
