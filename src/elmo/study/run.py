@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from elmo.bilm.config import BiLMConfig
@@ -53,7 +53,7 @@ def run_study(request: StudyRequest, watcher: Watcher = nobody) -> StudyResults:
         results = _sweep(request, bench, tries, watcher)
         results |= _analyse(bench, compared, watcher)
         beyond = {name: failed[name] for name in failed if name not in compared.failed}
-        return _gathered(request, bench, compared, tries, results, beyond, watcher, seconds())
+        return _gathered(request, bench, compared, tries, results, beyond, watcher, seconds)
 
 
 def _workbench(
@@ -147,21 +147,23 @@ def _gathered(
     results: Results,
     failed: Mapping[str, str],
     watcher: Watcher,
-    seconds: float,
+    seconds: Callable[[], float],
 ) -> StudyResults:
     rows = compared.table(bench, shows_texts=request.shows_texts)
     bilm = bench.bilms.get(ELMO)
     beyond = {**failed, **failures(results)}
+    words = ambiguous_words(bench, compared, watcher, shows_texts=request.shows_texts)
+    senses = sense_accuracies(bench, compared, request.senses, watcher)
     return StudyResults(
-        about=about(request, bench, seconds),
+        about=about(request, bench, seconds()),
         language_model=None if bilm is None else described(bilm),
         rows=rows,
         failed=(*compared.failures(), *(_failed_step(*one) for one in beyond.items())),
         draws=draws_found(bench, results),
         samples=samples_found(bench, curve_rows(compared), results, rows),
         sweeps=sweeps_found(bench, tries, results, _perplexities(bench)),
-        words=ambiguous_words(bench, compared, watcher, shows_texts=request.shows_texts),
-        senses=sense_accuracies(bench, compared, request.senses, watcher),
+        words=words,
+        senses=senses,
     )
 
 
