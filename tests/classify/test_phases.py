@@ -63,12 +63,12 @@ def test_layers_wake_from_the_top() -> None:
 
 
 def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
-    one = phase(rate_decay=0.5)
+    one = phase(rate_decay=0.5, fine_tune_rate=LearningConfig().learning_rate / 2)
     dense, sparse = build_optimizers(one, 0.3)
     set_rates(one, [dense, sparse], 0.8, 0.0)
     rates = [group["lr"] for group in dense.param_groups]
     network, reader = [0.8, 0.8], [0.2, 0.2]
-    assert rates == pytest.approx([*network, *reader, 0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
+    assert rates == pytest.approx([*network, *reader, 0.4, 0.4, 0.2, 0.2, 0.1, 0.1])
     assert [group["lr"] for group in sparse.param_groups] == [0.8]
     for group in dense.param_groups:
         for parameter in group["params"]:

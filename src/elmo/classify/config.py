@@ -75,7 +75,7 @@ class FineTuningConfig:
     fine_tune_epochs: int = 0
     """How often the texts are read with the biLM learning too; 0: it stays as it is."""
     fine_tune_rate: float = 1e-3
-    """Peak learning rate of the network and of the biLM's top layer."""
+    """Peak learning rate of the biLM's top layer; the network keeps its own."""
     rate_decay: float = 0.7
     """Each lower layer learns at so many times the rate of the one above it."""
     unfreeze_epochs: float = 0.25

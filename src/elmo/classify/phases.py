@@ -89,6 +89,7 @@ def fine_tuning_phase(
 ) -> Phase:
     """The biLM learns with the network, its top layer first, lower ones later and more slowly."""
     settings = config.fine_tuning
+    top_share = settings.fine_tune_rate / config.learning_rate
 
     def read(rows: Sequence[int], random: Randomness | None) -> Read:
         layers = texts.read(rows, model, random)
@@ -98,13 +99,13 @@ def fine_tuning_phase(
         return Read(layers, settings.language_weight * loss.mean)
 
     parts = [
-        Part(modules, settings.rate_decay**depth, depth * settings.unfreeze_epochs)
+        Part(modules, top_share * settings.rate_decay**depth, depth * settings.unfreeze_epochs)
         for depth, modules in enumerate(_layers_from_the_top(model))
     ]
     return Phase(
         name="fine-tuning",
         epochs=settings.fine_tune_epochs,
-        peak_rate=settings.fine_tune_rate,
+        peak_rate=config.learning_rate,
         parts=(*_network_parts(network, config), *parts),
         read=read,
     )
