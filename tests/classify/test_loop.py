@@ -111,7 +111,7 @@ def test_a_loss_that_is_no_number_stops_and_restores(tmp_path: Path) -> None:
             read.layers.layers.fill_(torch.nan)
         return read
 
-    phase = Phase("network", 3, 0.02, setting.phase.parts, spoiled)  # pyright: ignore
+    phase = Phase("network", 3, setting.phase.parts, spoiled)  # pyright: ignore
     with pytest.raises(LossIsNoNumberError, match=r"epoch 2 \(network\).*epoch 1 is kept"):
         setting.learn(phase)
     assert setting.accuracy() == setting.history[0].development_accuracy

@@ -45,7 +45,7 @@ def learning_parts(one: Phase) -> list[bool]:
 
 def test_layers_wake_from_the_top() -> None:
     one = phase(unfreeze_epochs=0.5)
-    optimizers = build_optimizers(one, 0.0)
+    optimizers = build_optimizers(one, LearningConfig(weight_decay=0.0))
     seen: list[list[bool]] = []
     for done in (0.0, 0.49, 0.5, 1.0):
         set_rates(one, optimizers, 0.1, done)
@@ -64,7 +64,7 @@ def test_layers_wake_from_the_top() -> None:
 
 def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
     one = phase(rate_decay=0.5, fine_tune_rate=LearningConfig().learning_rate / 2)
-    dense, sparse = build_optimizers(one, 0.3)
+    dense, sparse = build_optimizers(one, LearningConfig(weight_decay=0.3))
     set_rates(one, [dense, sparse], 0.8, 0.0)
     rates = [group["lr"] for group in dense.param_groups]
     network, reader = [0.8, 0.8], [0.2, 0.2]
@@ -91,9 +91,9 @@ def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
     own = network.own_words
     assert own is not None
     before = own.weight.detach().clone()
-    dense, sparse = build_optimizers(
-        network_phase(network, _NoFeatures(), LearningConfig(learning_rate=0.1), 1), 0.01
-    )
+    learning = LearningConfig(learning_rate=0.1, weight_decay=0.01)
+    one = network_phase(network, _NoFeatures(), learning, 1)
+    dense, sparse = build_optimizers(one, learning)
     loss = own(torch.tensor([3, 5, 3])).sum()
     loss.backward()
     sparse.step()
@@ -112,7 +112,7 @@ def test_what_reads_a_text_and_a_learned_function_have_rates_of_their_own(hidden
     network = ClassifierNetwork(config, 3, 2, 2, own_vocabulary=9)
     learning = LearningConfig(learning_rate=0.1, function_rate=0.5, text_rate=0.2)
     one = network_phase(network, _NoFeatures(), learning, 1)
-    optimizers = build_optimizers(one, 0.0)
+    optimizers = build_optimizers(one, learning)
     set_rates(one, optimizers, 0.1, 0.0)
     rates = {
         id(parameter): group["lr"]

@@ -53,14 +53,14 @@ def learn(
     """Train, append a report an epoch to `history`, and leave the modules as they were after the
     epoch that is kept of this phase and those before it."""
     modules = [module for part in phase.parts for module in part.modules]
-    optimizers = build_optimizers(phase, config.weight_decay)
+    optimizers = build_optimizers(phase, config)
     kept = _copied(modules)
     train, lengths, started = task.split.train, task.texts.lengths, time.monotonic()
     total, done = phase.epochs * len(train), 0
     for _ in range(phase.epochs):
         epoch, since, summed = len(history), time.monotonic(), 0.0
         for rows in shuffled_batches(train, lengths, config.batch_texts, config.seed, epoch):
-            set_rates(phase, optimizers, _rate(phase, config, done / total), done / len(train))
+            set_rates(phase, optimizers, learning_rate(config, done / total), done / len(train))
             random = Randomness.of(
                 config.seed, epoch * len(train) + done % len(train), _device(network)
             )
@@ -151,11 +151,6 @@ def _evaluated(
         gamma=network.mix.gamma,
         seconds=time.monotonic() - since,
     )
-
-
-def _rate(phase: Phase, config: LearningConfig, done: float) -> float:
-    """The schedule of the settings, at the height of the phase."""
-    return phase.peak_rate * learning_rate(config, done) / config.peak_rate
 
 
 def _is_late(history: Sequence[EpochReport], patience: int | None) -> bool:

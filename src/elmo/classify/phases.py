@@ -39,7 +39,7 @@ class Part:
 
     modules: tuple[nn.Module, ...]
     rate_share: float = 1.0
-    """The part learns at so many times the phase's rate."""
+    """The part learns at so many times the rate of the settings."""
     from_epoch: float = 0.0
     """How many epochs of the phase it waits before it starts to learn."""
 
@@ -50,7 +50,6 @@ class Phase:
 
     name: str
     epochs: int
-    peak_rate: float
     parts: tuple[Part, ...]
     read: Callable[[Sequence[int], Randomness | None], Read]
 
@@ -78,7 +77,6 @@ def network_phase(
     return Phase(
         name="network",
         epochs=epochs,
-        peak_rate=config.learning_rate,
         parts=_network_parts(network, config),
         read=lambda rows, random: Read(features.read(rows, network.mix.single)),
     )
@@ -105,13 +103,12 @@ def fine_tuning_phase(
     return Phase(
         name="fine-tuning",
         epochs=settings.fine_tune_epochs,
-        peak_rate=config.learning_rate,
         parts=(*_network_parts(network, config), *parts),
         read=read,
     )
 
 
-def build_optimizers(phase: Phase, weight_decay: float) -> list[Optimizer]:
+def build_optimizers(phase: Phase, config: LearningConfig) -> list[Optimizer]:
     """Optimizers over all parts; only matrices decay, vectors of words and biases do not.
 
     Own word vectors have one of their own that touches only the words of a batch: to go over all
@@ -125,14 +122,15 @@ def build_optimizers(phase: Phase, weight_decay: float) -> list[Optimizer]:
         for decays in (True, False):
             chosen = [one for one, is_matrix in parameters if is_matrix is decays]
             kept = [one for one in chosen if id(one) not in rows]
-            decay = weight_decay if decays else 0.0
+            decay = config.weight_decay if decays else 0.0
             dense.append({"params": kept, "weight_decay": decay, "share": part.rate_share})
         chosen = [one for one, _ in parameters if id(one) in rows]
         if chosen:
             sparse.append({"params": chosen, "share": part.rate_share})
-    optimizers: list[Optimizer] = [AdamW(dense, lr=phase.peak_rate, betas=(0.9, 0.99), fused=True)]
+    rate = config.learning_rate
+    optimizers: list[Optimizer] = [AdamW(dense, lr=rate, betas=(0.9, 0.99), fused=True)]
     if sparse:
-        optimizers.append(RowAdam(sparse, lr=phase.peak_rate, decay=0.99))
+        optimizers.append(RowAdam(sparse, lr=rate, decay=0.99))
     return optimizers
 
 
