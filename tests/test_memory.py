@@ -1,11 +1,14 @@
-"""Freed memory is used again instead of being asked for anew, page by page."""
+"""Freed memory is used again instead of being asked for anew; how much there is, is known."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from elmo import memory
 
 FAULTS = """
 import resource, sys
@@ -38,3 +41,21 @@ def test_a_tensor_takes_the_place_of_one_that_was_freed() -> None:
     pages = 10_000_000 * 4 // 4096
     assert faults("kept") < pages / 10
     assert faults("given back") > pages
+
+
+def test_the_machines_memory_is_what_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_GROUP_LIMIT", Path("/nowhere"))
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("MemTotal"))
+    assert memory.machine_memory() == 1024 * kilobytes
+
+
+@pytest.mark.parametrize(("limit", "found"), [("4096\n", 4096), ("max\n", None)])
+def test_a_limit_of_the_group_of_processes_counts(
+    limit: str, found: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_GROUP_LIMIT", tmp_path / "none")
+    whole = memory.machine_memory()
+    (tmp_path / "memory.max").write_text(limit)
+    monkeypatch.setattr(memory, "_GROUP_LIMIT", tmp_path / "memory.max")
+    assert memory.machine_memory() == (found or whole)

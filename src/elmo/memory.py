@@ -1,4 +1,4 @@
-"""Memory that was freed stays with the process, for the next step to use again.
+"""How much memory there is; and what was freed stays with the process, to be used again.
 
 A step takes and frees tensors of some megabytes by the hundred. The C library would give each of
 them back to the system at once and ask for it anew, page by page, which was measured to take up to
@@ -8,10 +8,22 @@ a quarter of the time of a training (docs/experiments.md).
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # malloc.h of the GNU C library
 _LARGE = 1 << 30
+_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def machine_memory() -> int:
+    """How many bytes of memory the machine has, or the group of processes may use at most."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no group, or "max": no limit
+        return min(physical, int(_GROUP_LIMIT.read_text()))
+    return physical
 
 
 def keep_freed_memory() -> bool:

@@ -11,6 +11,7 @@ from tests.classify.toy import WORDS, toy_model
 from elmo.classify.features import FrozenFeatures, word_size
 from elmo.classify.own_words import own_vocabulary
 from elmo.classify.text_rows import TextRows
+from elmo.contextual.packed import PackedLayers
 from elmo.errors import UserError
 
 TEXTS = [["the", "cat", "was", "on"], ["rain"], [], ["sun", "wind", "unheard"]]
@@ -30,9 +31,8 @@ def test_kept_layers_are_those_read_anew(tmp_path: Path, memory: float) -> None:
         kept = features.read(chosen)
         with torch.no_grad():
             anew = texts.read(chosen, model)
-        torch.testing.assert_close(kept.layers, anew.layers, rtol=HALF, atol=1e-6)
-        for layer in range(3):
-            assert torch.equal(features.read(chosen, layer).layers, kept.layers[layer : layer + 1])
+        assert isinstance(kept.layers, PackedLayers)
+        torch.testing.assert_close(kept.layers.unpacked(), anew.layers, rtol=HALF, atol=1e-6)
         assert torch.equal(kept.lengths, anew.lengths)
         assert torch.equal(kept.words, anew.words)
 
@@ -43,8 +43,20 @@ def test_disk_and_memory_give_the_same_and_no_file_is_left(tmp_path: Path) -> No
         FrozenFeatures.compute(texts, model, memory=memory, folder=tmp_path).read([0, 1, 2, 3])
         for memory in (1.0, 0.0)
     ]
-    assert torch.equal(kept[0].layers, kept[1].layers)
+    first, second = (one.layers for one in kept)
+    assert isinstance(first, PackedLayers)
+    assert isinstance(second, PackedLayers)
+    assert torch.equal(first.values, second.values)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("machine", "kind"), [(10**6, "_Memory"), (100, "_Disk")])
+def test_unless_told_half_of_the_memory_may_be_used(
+    machine: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo.classify.features.machine_memory", lambda: machine)
+    kept = FrozenFeatures.compute(rows(), toy_model().model, memory=None, folder=tmp_path)
+    assert type(kept._storage).__name__ == kind  # pyright: ignore[reportPrivateUsage]
 
 
 def test_layer_0_is_kept_once() -> None:

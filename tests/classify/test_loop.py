@@ -108,7 +108,7 @@ def test_a_loss_that_is_no_number_stops_and_restores(tmp_path: Path) -> None:
         calls += random is not None
         read = setting.phase.read(rows, random)  # pyright: ignore
         if calls == per_epoch + 2:
-            read.layers.layers.fill_(torch.nan)
+            read.layers.layers.values.fill_(torch.nan)  # pyright: ignore
         return read
 
     phase = Phase("network", 3, setting.phase.parts, spoiled)  # pyright: ignore

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo.classify.poolable import Vectors
 from elmo.classify.text_pooling import TextPooling
 
 DIM = 3
@@ -41,7 +42,7 @@ def test_each_text_as_if_alone_whatever_stands_in_the_padding(
     assert pooling.attention is not None
     vectors = torch.randn(len(lengths), max(lengths) + padding, DIM, dtype=torch.float64)
     parts = vectors.clone().requires_grad_(learns).split(sizes, dim=2)
-    found = pooling(parts, torch.tensor(lengths)).detach().numpy()
+    found = pooling([Vectors(part) for part in parts], torch.tensor(lengths)).detach().numpy()
     weight = pooling.attention.weight[0].detach().numpy()
     for row, length in enumerate(lengths):
         wanted = pooled_by_hand(vectors[row, :length].numpy(), weight)
@@ -57,7 +58,7 @@ def test_the_gradient_is_that_of_finite_differences(
     vectors = torch.randn(len(lengths), max(lengths) + padding, DIM, dtype=torch.float64)
     fixed, learned = vectors[:, :, :1], vectors[:, :, 1:].clone().requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda learned, _: pooling([fixed, learned], torch.tensor(lengths)),
+        lambda learned, _: pooling([Vectors(fixed), Vectors(learned)], torch.tensor(lengths)),
         (learned, pooling.attention.weight),
     )
 
@@ -65,5 +66,5 @@ def test_the_gradient_is_that_of_finite_differences(
 def test_attention_starts_as_the_mean() -> None:
     torch.manual_seed(0)
     vectors, lengths = torch.randn(2, 4, DIM), torch.tensor([4, 2])
-    attention = TextPooling(DIM, ("attention",))([vectors], lengths)
-    torch.testing.assert_close(attention, TextPooling(DIM, ("mean",))([vectors], lengths))
+    attention = TextPooling(DIM, ("attention",))([Vectors(vectors)], lengths)
+    torch.testing.assert_close(attention, TextPooling(DIM, ("mean",))([Vectors(vectors)], lengths))

@@ -15,6 +15,7 @@ from torch import Tensor
 from elmo.config import from_json, to_json
 from elmo.contextual.mix import LayerMix
 from elmo.contextual.mix_config import MixConfig
+from elmo.contextual.packed import PackedLayers
 from elmo.errors import UserError
 
 Array = NDArray[np.float64]
@@ -125,13 +126,34 @@ def test_the_baselines() -> None:
         assert not list(mix_of(mix=kind).parameters())
 
 
-def test_a_single_layer_may_be_given_alone() -> None:
-    layers = layers_of()
-    for mix in (mix_of(mix="layer", mix_layer=1), mix_of(mix="top", gamma=0.5)):
-        assert mix.single is not None
-        assert torch.equal(mix(layers[mix.single, None]), mix(layers))
-        assert torch.equal(mix(layers), mix.config.gamma * layers[mix.single])
-    assert mix_of(mix="average").single is None
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"layer_norm": True, "gamma": 0.5},
+        {"mix": "layer", "mix_layer": 0, "gamma": 0.5},
+        {"mix": "top"},
+        {"mix": "average", "layer_norm": True},
+        {"mix": "frozen", "mix_seed": 3, "gamma": 2.0},
+        {"mix": "frozen", "layer_weights": (0.0, 0.25, 0.75)},
+        {"mix": "function", "function_hidden": 5},
+        {"mix": "function", "function_hidden": 5, "function_dim": 7, "function_average": False},
+        {"mix": "concatenation"},
+    ],
+)
+def test_packed_layers_are_mixed_alike(settings: dict[str, Any]) -> None:
+    layers, mix = layers_of(), mix_of(**settings)
+    layers[0, ..., DIM // 2 :] = layers[0, ..., : DIM // 2]
+    for parameter in mix.parameters():
+        torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))
+    upstream = torch.randn(BATCH, WORDS, mix.output_dim, dtype=torch.float64)
+    found: list[list[Tensor]] = []
+    for way in (layers, PackedLayers.of(layers)):
+        mixed = mix(way)
+        learned = list(mix.parameters())
+        gradients = torch.autograd.grad((mixed * upstream).sum(), learned) if learned else ()
+        found.append([mixed.detach(), *gradients])
+    torch.testing.assert_close(*found, rtol=0, atol=1e-6)
 
 
 def train(mix: LayerMix, steps: int = 3) -> None:

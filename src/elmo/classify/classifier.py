@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from elmo.checkpoint import LoadedModel, Text
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.labels import Labels
-from elmo.classify.network import ClassifierNetwork
+from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.text_rows import OnTexts, TextRows, cut_into_words
 from elmo.errors import UserError
 from elmo.text.vocabulary import Vocabulary
@@ -53,11 +53,13 @@ class TextClassifier:
         stands beside it."""
         rows = texts if isinstance(texts, TextRows) else self.rows(texts)
         found = np.zeros((len(rows), len(self.labels)), np.float32)
-        for numbers, layers in rows.read_all(self.loaded.model):
+        for numbers, read in rows.read_all(self.loaded.model):
+            own = rows.own_numbers(numbers).to(self.loaded.model.device)
             with torch.no_grad():
-                found[numbers] = self.network(layers).softmax(dim=1).float().cpu().numpy()
+                scores = self.network(TextLayers(read.layers, read.lengths, own))
+            found[numbers] = scores.softmax(dim=1).float().cpu().numpy()
             if on_texts is not None:
-                on_texts(len(numbers), int(layers.lengths.sum()))
+                on_texts(len(numbers), int(read.lengths.sum()))
         return found
 
     def predict(self, texts: Sequence[Text]) -> list[Prediction]:

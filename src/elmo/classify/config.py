@@ -134,8 +134,9 @@ class LearningConfig:
     """Stop after so many epochs without a better one; none: go on to the end."""
     seed: int = 0
     """Decides first weights, development rows, order and dropout."""
-    feature_memory: float = 8.0
-    """Gigabytes that the biLM's layers of all texts may take; beyond, they are kept on disk."""
+    feature_memory: float | None = None
+    """Gigabytes that the biLM's layers of all texts may take, beyond which they are kept on disk;
+    none: half of the machine's."""
     fine_tuning: FineTuningConfig = field(default_factory=FineTuningConfig)
 
     @property
@@ -162,7 +163,7 @@ class LearningConfig:
             if value is not None and value < 1:
                 yield f"{name}: must be positive, got {value}"
         for name in ("weight_decay", "clip", "seed", "feature_memory"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 yield f"{name}: cannot be negative, got {getattr(self, name)}"
         for name in ("learning_rate", "function_rate", "text_rate"):
             if getattr(self, name) <= 0:

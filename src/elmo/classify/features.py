@@ -22,10 +22,13 @@ from torch import Tensor
 from elmo.bilm.model import BiLM
 from elmo.classify.network import TextLayers
 from elmo.classify.text_rows import OnTexts, TextRows
+from elmo.contextual.packed import PackedLayers
 from elmo.errors import UserError
 from elmo.files import explained
+from elmo.memory import machine_memory
 
 Half = NDArray[np.float16]
+LARGEST = float(np.finfo(np.float16).max)
 
 
 class _Storage(Protocol):
@@ -41,7 +44,6 @@ class FrozenFeatures:
     def __init__(self, texts: TextRows, model: BiLM, storage: _Storage) -> None:
         self.texts = texts
         self._device = model.device
-        self._layers = model.config.layers
         self._width = model.config.width
         self._size = word_size(model)
         self._ends = np.cumsum(texts.lengths)
@@ -53,14 +55,15 @@ class FrozenFeatures:
         texts: TextRows,
         model: BiLM,
         *,
-        memory: float,
+        memory: float | None,
         folder: Path,
         on_texts: OnTexts | None = None,
     ) -> FrozenFeatures:
-        """Read all texts once; what takes more than `memory` gigabytes goes into a file that is
-        gone with the process."""
+        """Read all texts once; what takes more than `memory` gigabytes, by default half of the
+        machine's, goes into a file that is gone with the process."""
         shape = (int(texts.lengths.sum()), word_size(model))
-        fits = 2 * shape[0] * shape[1] <= memory * 1e9
+        room = machine_memory() / 2 if memory is None else memory * 1e9
+        fits = 2 * shape[0] * shape[1] <= room
         storage = _Memory(shape) if fits else _Disk(folder, shape)
         features = cls(texts, model, storage)
         for rows, read in texts.read_all(model):
@@ -77,14 +80,14 @@ class FrozenFeatures:
         same.texts = texts
         return same
 
-    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
-        """The layers of some texts side by side: all of them, or one alone."""
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        """The layers of some texts side by side."""
         lengths = self.texts.lengths_of(rows)
-        kept = np.zeros((len(rows), int(lengths.max()), self._size), np.float16)
+        kept = np.empty((len(rows), int(lengths.max()), self._size), np.float16)
         for place, row in enumerate(rows):
             self._storage.get(self._start(row), kept[place, : lengths[place]])
-        wanted = range(1 + self._layers) if layer is None else [layer]
-        layers = self._unpacked(torch.from_numpy(kept), wanted).to(self._device)
+            kept[place, lengths[place] :] = 0
+        layers = PackedLayers(torch.from_numpy(kept).to(self._device), self._width)
         own = self.texts.own_numbers(rows).to(self._device)
         return TextLayers(layers, torch.from_numpy(lengths).to(self._device), own)
 
@@ -92,24 +95,12 @@ class FrozenFeatures:
         return int(self._ends[row]) - len(self.texts.words[row])
 
     def _keep(self, rows: Sequence[int], layers: Tensor) -> None:
-        packed = torch.cat([layers[0, ..., : self._width], *layers[1:]], dim=2)
-        halves = packed.half().cpu().numpy()
-        if not np.isfinite(halves).all():
+        lowest, highest = layers.aminmax()
+        if not -LARGEST <= float(lowest) <= float(highest) <= LARGEST:
             raise UserError("the biLM gives values that half precision cannot hold")
+        halves = PackedLayers.of(layers, torch.float16).values.cpu().numpy()
         for row, words in zip(rows, halves, strict=True):
             self._storage.put(self._start(row), words[: len(self.texts.words[row])])
-
-    def _unpacked(self, kept: Tensor, wanted: Sequence[int]) -> Tensor:
-        """(batch, words, size) to (wanted, batch, words, 2 * width), in single precision."""
-        texts, words, _ = kept.shape
-        layers = torch.empty(len(wanted), texts, words, 2 * self._width)
-        for place, layer in enumerate(wanted):
-            if layer == 0:
-                layers[place].view(texts, words, 2, self._width)[:] = kept[..., None, : self._width]
-            else:
-                start = self._width * (2 * layer - 1)
-                layers[place] = kept[..., start : start + 2 * self._width]
-        return layers
 
 
 def word_size(model: BiLM) -> int:

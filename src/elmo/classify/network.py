@@ -9,16 +9,18 @@ from torch import Tensor, nn
 
 from elmo.classify.config import NetworkConfig
 from elmo.classify.encoders import AttentionEncoder, LSTMEncoder, build_encoder
+from elmo.classify.poolable import Poolable, SumOfLayers, Vectors
 from elmo.classify.text_pooling import TextPooling
 from elmo.contextual.dropout import dropped
 from elmo.contextual.mix import LayerMix
+from elmo.contextual.packed import PackedLayers
 from elmo.text.vocabulary import UNKNOWN
 
 
 class TextLayers(NamedTuple):
     """What a biLM knows of the words of some texts, zeros behind the end of each."""
 
-    layers: Tensor  # (1 + layers, batch, words, dim), or (1, …) where one layer is all that counts
+    layers: Tensor | PackedLayers  # (1 + layers, batch, words, dim)
     lengths: Tensor  # (batch,)
     words: Tensor  # (batch, words): numbers of words that have a vector of their own
 
@@ -52,12 +54,7 @@ class ClassifierNetwork(nn.Module):
     def forward(self, texts: TextLayers, random: torch.Generator | None = None) -> Tensor:
         """Score the classes, (batch, classes); `random` draws the dropout, else none is dropped."""
         share = self.config.dropout
-        parts = self._words(texts, random)
-        if self.encoder is not None:
-            parts = [_encoded(self.encoder, torch.cat(parts, dim=2), texts.lengths)]
-        if self.output_mix is not None:
-            parts.append(self.output_mix(texts.layers, random))
-        text = self.norm(self.pooling(parts, texts.lengths))
+        text = self.norm(self.pooling(self._parts(texts, random), texts.lengths))
         text = dropped(text, share, random)
         if self.hidden is not None:
             text = dropped(self.hidden(text).relu(), share, random)
@@ -67,16 +64,31 @@ class ClassifierNetwork(nn.Module):
         """What the pull of the mixes adds to the loss."""
         return torch.stack([mix.penalty() for mix in self.mixes]).sum()
 
-    def _words(self, texts: TextLayers, random: torch.Generator | None) -> list[Tensor]:
-        """The vectors of the words: the mix and, where there are any, own ones."""
-        parts = [self.mix(texts.layers, random)]
-        if self.own_words is not None:
-            parts.append(dropped(self.own_words(texts.words), self.config.dropout, random))
+    def _parts(self, texts: TextLayers, random: torch.Generator | None) -> list[Poolable]:
+        """What is pooled of the words: as they are, or as an encoder has read them."""
+        factors, layers = self.mix.learned_factors, texts.layers
+        if factors is not None and isinstance(layers, PackedLayers) and self._takes_words_as_given:
+            return [SumOfLayers.of(layers, factors), *map(Vectors, self._own(texts, random))]
+        parts = [self.mix(layers, random), *self._own(texts, random)]
         if random is not None and self.config.word_dropout:
             drawn = torch.rand(texts.words.shape, generator=random, device=texts.words.device)
             kept = (drawn >= self.config.word_dropout)[:, :, None]
             parts = [part * kept for part in parts]
-        return parts
+        if self.encoder is not None:
+            parts = [_encoded(self.encoder, torch.cat(parts, dim=2), texts.lengths)]
+        if self.output_mix is not None:
+            parts.append(self.output_mix(layers, random))
+        return [Vectors(part) for part in parts]
+
+    @property
+    def _takes_words_as_given(self) -> bool:
+        return self.encoder is None and not self.config.word_dropout
+
+    def _own(self, texts: TextLayers, random: torch.Generator | None) -> list[Tensor]:
+        """Own vectors of the words, where there are any."""
+        if self.own_words is None:
+            return []
+        return [dropped(self.own_words(texts.words), self.config.dropout, random)]
 
 
 def seeded_network(

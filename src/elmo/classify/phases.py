@@ -28,8 +28,8 @@ class Read:
 class Features(Protocol):
     """Vectors of words that do not change while the network learns."""
 
-    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
-        """Those of some texts, side by side: of all layers, or of one alone."""
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        """Those of some texts, side by side."""
         ...
 
 
@@ -78,7 +78,7 @@ def network_phase(
         name="network",
         epochs=epochs,
         parts=_network_parts(network, config),
-        read=lambda rows, random: Read(features.read(rows, network.mix.single)),
+        read=lambda rows, random: Read(features.read(rows)),
     )
 
 
@@ -160,7 +160,7 @@ def clip_gradients(parameters: Sequence[nn.Parameter], longest: float) -> None:
         else:
             gradients.append(parameter.grad)
     if gradients:
-        squares = torch.stack([one.square().sum() for one in gradients])
+        squares = torch.stack([one.flatten().dot(one.flatten()) for one in gradients])
         scale = min(1.0, longest / (float(squares.sum()) ** 0.5 + 1e-6))
         for one in gradients:
             one.mul_(scale)

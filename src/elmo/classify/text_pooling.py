@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from elmo.classify.poolable import Poolable
+
 
 class TextPooling(nn.Module):
     """Pools words, (batch, words, dim), into texts, (batch, output_dim); padding never counts.
@@ -28,11 +30,11 @@ class TextPooling(nn.Module):
             nn.init.zeros_(self.attention.weight)
             nn.init.zeros_(self.attention.bias)
 
-    def forward(self, parts: Sequence[Tensor], lengths: Tensor) -> Tensor:
+    def forward(self, parts: Sequence[Poolable], lengths: Tensor) -> Tensor:
         """Pool; a text without words gives zeros."""
-        texts, words, _ = parts[0].shape
+        texts, words, _ = parts[0].values.shape
         if not words:
-            return parts[0].new_zeros(texts, self.output_dim)
+            return parts[0].values.new_zeros(texts, self.output_dim)
         places = torch.arange(words, device=lengths.device)
         pooled: dict[str, list[Tensor]] = {}
         sums = [name for name in self.poolings if name != "max"]
@@ -40,18 +42,17 @@ class TextPooling(nn.Module):
             weights = torch.stack(
                 [self._weights(name, parts, places, lengths[:, None]) for name in sums], dim=1
             )
-            summed = [weights.bmm(part).unbind(1) for part in parts]
+            summed = [part.summed(weights).unbind(1) for part in parts]
             pooled = {name: list(some) for name, *some in zip(sums, *summed, strict=True)}
         if "max" in self.poolings:
-            shortest = int(lengths.min())
-            pooled["max"] = [_maximum(part, places, lengths, shortest) for part in parts]
+            pooled["max"] = [part.highest(lengths) for part in parts]
         return torch.cat([part for name in self.poolings for part in pooled[name]], dim=1)
 
     def _weights(
-        self, name: str, parts: Sequence[Tensor], places: Tensor, lengths: Tensor
+        self, name: str, parts: Sequence[Poolable], places: Tensor, lengths: Tensor
     ) -> Tensor:
         """The weight of each word, (batch, words): nothing behind the end of a text."""
-        inside, dtype = places < lengths, parts[0].dtype
+        inside, dtype = places < lengths, parts[0].values.dtype
         if name == "first":
             return ((places == 0) & inside).to(dtype)
         if name == "last":
@@ -63,25 +64,8 @@ class TextPooling(nn.Module):
         return scores.softmax(dim=1).masked_fill(~inside, 0)
 
 
-def _scores(attention: nn.Linear, parts: Sequence[Tensor]) -> Tensor:
+def _scores(attention: nn.Linear, parts: Sequence[Poolable]) -> Tensor:
     """How much each word matters, (batch, words)."""
-    weights = torch.split(attention.weight[0], [part.shape[2] for part in parts])
-    scores = [part @ weight for part, weight in zip(parts, weights, strict=True)]
+    weights = torch.split(attention.weight[0], [part.dim for part in parts])
+    scores = [part.scores(weight) for part, weight in zip(parts, weights, strict=True)]
     return torch.stack(scores).sum(0) + attention.bias
-
-
-def _maximum(vectors: Tensor, places: Tensor, lengths: Tensor, shortest: int) -> Tensor:
-    """The highest value of each number of a vector; 0 for a text without words."""
-    # Only what lies behind the end of the shortest text need be looked at for padding.
-    whole, rest = vectors[:, :shortest], vectors[:, shortest:]
-    found = [_highest(whole)] if shortest else []
-    if rest.shape[1]:
-        inside = places[shortest:] < lengths[:, None]
-        found.append(_highest(rest.masked_fill(~inside[:, :, None], -torch.inf)))
-    highest = torch.maximum(*found) if len(found) == 2 else found[0]
-    return highest if shortest else highest.where(lengths[:, None] > 0, 0)
-
-
-def _highest(vectors: Tensor) -> Tensor:
-    """The maximum over the words; for a gradient, one that remembers where it was."""
-    return vectors.max(dim=1).values if vectors.requires_grad else vectors.amax(dim=1)

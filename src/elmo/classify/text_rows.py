@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.bilm.model import BiLM, Randomness
+from elmo.bilm.model import BiLM, LayerActivations, Randomness
 from elmo.checkpoint import LoadedModel, Text
 from elmo.classify.network import TextLayers
 from elmo.contextual.groups import read_alike
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 Rows = NDArray[np.int64]
 OnTexts = Callable[[int, int], None]
 """Told how many more texts, and words of them, are done."""
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 8192
 TOKENS_AT_ONCE = 1 << 17
 """Of many texts, so many words are sorted by length and read together."""
 
@@ -51,11 +52,16 @@ class TextRows:
 
     def own_numbers(self, rows: Sequence[int]) -> torch.Tensor:
         """The numbers of the words of some texts, (texts, words), unknown behind each end."""
-        longest = max(len(self.words[row]) for row in rows)
-        numbers = np.full((len(rows), longest), UNKNOWN, np.int64)
-        for place, row in enumerate(rows):
-            numbers[place, : len(self.words[row])] = self.own.encode(self.words[row])
+        texts = [self._numbered[row] for row in rows]
+        numbers = np.full((len(rows), max(map(len, texts))), UNKNOWN, np.int64)
+        for place, text in enumerate(texts):
+            numbers[place, : len(text)] = text
         return torch.from_numpy(numbers)
+
+    @cached_property
+    def _numbered(self) -> list[NDArray[np.int32]]:
+        """The number of each word of each text: looked up once, read in every epoch."""
+        return [self.own.encode(words).astype(np.int32) for words in self.words]
 
     def batch(self, rows: Sequence[int], model: BiLM) -> Batch:
         """Some texts side by side, as the biLM reads them."""
@@ -72,13 +78,11 @@ class TextRows:
         return TextLayers(read.layers, read.lengths, self.own_numbers(rows).to(model.device))
 
     @torch.no_grad()
-    def read_all(self, model: BiLM) -> Iterator[tuple[list[int], TextLayers]]:
+    def read_all(self, model: BiLM) -> Iterator[tuple[list[int], LayerActivations]]:
         """Read every text once, those of like length side by side; gives the rows read as well."""
         for first, some in _portions(self.words):
             for group in read_alike(model, some, BATCH_TOKENS):
-                rows = [first + number for number in group.texts]
-                own = self.own_numbers(rows).to(model.device)
-                yield rows, TextLayers(group.activations.layers, group.activations.lengths, own)
+                yield [first + number for number in group.texts], group.activations
 
 
 def cut_into_words(loaded: LoadedModel, texts: Iterable[Text], max_words: int) -> list[list[str]]:

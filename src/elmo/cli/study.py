@@ -52,8 +52,9 @@ class Arguments:
     """Draw the report again from results.json in the folder; nothing is computed."""
     no_texts: Flag = False
     """Show row numbers instead of sentences, where texts may not be published."""
-    feature_memory: float = 8.0
-    """Gigabytes that the biLM's layers of all texts may take; beyond, they are kept on disk."""
+    feature_memory: float | None = None
+    """Gigabytes that the biLM's layers of all texts may take, beyond which they are kept on disk;
+    none: half of the machine's."""
     json: Flag = False
     """Print results as one JSON object."""
     config: StudyConfig = field(default_factory=StudyConfig)

@@ -11,6 +11,7 @@ from torch.nn import functional
 from elmo.config import check
 from elmo.contextual.dropout import dropped
 from elmo.contextual.mix_config import MixConfig, weight_problems
+from elmo.contextual.packed import PackedLayers
 from elmo.errors import ConfigError, UserError
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
@@ -51,10 +52,10 @@ class LayerMix(nn.Module):
         return (self.config.function_dim or self.dim) if self.function is not None else self.dim
 
     @property
-    def single(self) -> int | None:
-        """The one layer that is the mix; none where it is made of all of them."""
-        is_single = self.config.mix in ("layer", "top")
-        return _chosen(self.config, self.layers) if is_single else None
+    def learned_factors(self) -> Tensor | None:
+        """What layers are multiplied by to be summed; none where the mix is fixed, or more."""
+        plain = not (self.config.layer_norm or self.config.mix_dropout)
+        return self.scale * self._shares() if self.logits is not None and plain else None
 
     @property
     def weights(self) -> tuple[float, ...] | None:
@@ -94,19 +95,24 @@ class LayerMix(nn.Module):
             return torch.zeros(())
         return self.config.mix_pull * self.logits.square().sum()
 
-    def forward(self, layers: Tensor, random: torch.Generator | None = None) -> Tensor:
+    def forward(
+        self, layers: Tensor | PackedLayers, random: torch.Generator | None = None
+    ) -> Tensor:
         """Mix; `random` draws the dropout, and without it nothing is dropped.
 
-        Where a single layer is the mix, it may be given alone.
         A learned function gives something at padding too: mask what is made of it.
         """
-        if self.config.layer_norm:
-            layers = functional.layer_norm(layers, layers.shape[-1:])
-        return dropped(self._combine(layers), self.config.mix_dropout, random)
+        if isinstance(layers, PackedLayers):
+            mixed = self._combine_packed(layers)
+        else:
+            mixed = self._combine(layers)
+        return dropped(mixed, self.config.mix_dropout, random)
 
     def _combine(self, layers: Tensor) -> Tensor:
-        if self.single is not None:
-            layer = layers[0 if len(layers) == 1 else self.single]
+        if self.config.layer_norm:
+            layers = functional.layer_norm(layers, layers.shape[-1:])
+        if self.config.mix in ("layer", "top"):
+            layer = layers[_chosen(self.config, self.layers)]
             return layer if self.config.gamma == 1 else self.scale * layer
         if self.config.is_sum:
             return torch.einsum("l,lbwd->bwd", (self.scale * self._shares()).to(layers), layers)
@@ -115,6 +121,22 @@ class LayerMix(nn.Module):
             return side_by_side
         learned = self.function(side_by_side)
         return learned + layers.mean(0) if self.config.function_average else learned
+
+    def _combine_packed(self, packed: PackedLayers) -> Tensor:
+        """The same without unpacking, where that can be."""
+        if self.config.layer_norm or self.logits is not None:
+            return self._combine(packed.unpacked())
+        if self.config.is_sum:
+            return packed.summed(self.scale * self.fixed)
+        if self.function is None:
+            return self._combine(packed.unpacked())
+        first, activation, last = self.function
+        assert isinstance(first, nn.Linear)
+        hidden = functional.linear(packed.exact, packed.folded(first.weight), first.bias)
+        learned = last(activation(hidden))
+        if not self.config.function_average:
+            return learned
+        return learned + packed.summed(torch.full((self.layers,), 1 / self.layers))
 
     def _shares(self) -> Tensor:
         return self.fixed if self.logits is None else self.logits.softmax(dim=0)

@@ -34,7 +34,7 @@ def begin_study(
     read: ReadOptions | None = None,
     label_column: str | None = None,
     preset: str = "standard",
-    feature_memory: float = 8.0,
+    feature_memory: float | None = None,
     shows_texts: bool = True,
     command: str = "",
 ) -> StudyRequest:

@@ -20,7 +20,7 @@ class StudyRequest:
     model: Path | None = None
     """A biLM that was trained before; none: one is trained on the training texts."""
     pretraining: PretrainConfig
-    feature_memory: float = 8.0
+    feature_memory: float | None = None
     shows_texts: bool = True
     senses: Path | None = None
     """Where the senses of ambiguous words in the test part are known."""

@@ -34,7 +34,7 @@ class StaticFeatures:
         same.texts = texts
         return same
 
-    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
+    def read(self, rows: Sequence[int]) -> TextLayers:
         """The vectors of some texts side by side, (1, texts, words, dim)."""
         lengths = self.texts.lengths_of(rows)
         ids = np.full((len(rows), int(lengths.max())), len(self._table) - 1, np.int64)
@@ -54,7 +54,7 @@ class NoFeatures:
         """The same for texts with other words with own vectors."""
         return NoFeatures(texts)
 
-    def read(self, rows: Sequence[int], layer: int | None = None) -> TextLayers:
+    def read(self, rows: Sequence[int]) -> TextLayers:
         """Vectors without numbers, (1, texts, words, 0)."""
         lengths = self.texts.lengths_of(rows)
         layers = torch.zeros(1, len(rows), int(lengths.max()), 0)

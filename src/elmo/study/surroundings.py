@@ -7,6 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from elmo.memory import machine_memory
 from elmo.study.results import Named
 
 PACKAGES = ("elmo", "torch", "numpy", "scikit-learn", "gensim")
@@ -26,7 +27,7 @@ def versions() -> tuple[Named, ...]:
 def machine() -> str:
     """Processor, cores and memory."""
     cores = len(os.sched_getaffinity(0))
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    memory = machine_memory() / 2**30
     unit = "core" if cores == 1 else "cores"
     return f"{processor()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
 

@@ -50,7 +50,7 @@ class Workbench:
     steps: Steps
     bilms: dict[str, StudyBiLM] = field(default_factory=dict[str, StudyBiLM])
     """By their names as embeddings."""
-    feature_memory: float = 8.0
+    feature_memory: float | None = None
     embedding_keys: dict[str, str] = field(default_factory=lambda: {NOTHING: NOTHING})
     """A fingerprint of each embedding that is ready, by name."""
     _layers: dict[str, FrozenFeatures] = field(default_factory=dict[str, FrozenFeatures])
