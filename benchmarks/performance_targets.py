@@ -10,7 +10,7 @@ from bench_files import BenchFile, Figure
 from time_to_quality import OURS
 from time_to_quality import PLAIN as PLAIN_CURVE
 from training import CORE_TAKEN, PLAIN, preset_name
-from using import CLASSIFIER, EMBEDDING, FILE, IMPORTING, POOLED, PREDICTION
+from using import CLASSIFIER, EMBEDDING, FILE, IMPORTING, POOLED, PREDICTION, WORD_FILE
 
 DEFAULT_FP32, DEFAULT_BF16 = (preset_name("default", one) for one in ("fp32", "bf16"))
 LARGE_FILE = 1000
@@ -103,7 +103,8 @@ def _training_memory(file: BenchFile) -> Found | None:
 
 
 def _file_memory(file: BenchFile) -> Found | None:
-    return _peak([one for one in file.scale(FILE) if (one.at or 0) >= LARGE_FILE])
+    files = [*file.scale(FILE), *file.scale(WORD_FILE)]
+    return _peak([one for one in files if (one.at or 0) >= LARGE_FILE])
 
 
 def _peak(figures: Sequence[Figure]) -> Found | None:

@@ -1,13 +1,14 @@
 """How fast a model is in use: embedding, predicting, importing, training a classifier; and memory.
 
-    python benchmarks/using.py [--megabytes 10 100] [--trainings 1]
+    python benchmarks/using.py [--megabytes 10 100] [--word-megabytes 1000] [--trainings 1]
 
 All with the news model that comes with the package. Speed is that of raw texts (tokenised on the
 way) that become pooled vectors, after loading. "with start-up" is the whole command, from an empty
 process to a file. A sentence is predicted alone, many after each other; the median counts. The
-memory of embedding is measured once for each size of a text file, which is --source again and again
-(1000 for a gigabyte, which takes hours). --trainings 0 leaves out the classifier, which learns from
---labelled. Writes docs/performance/using.json.
+memory of embedding is measured once for each size of a text file, --source again and again:
+by the mix of all layers (a gigabyte takes hours), and for --word-megabytes by layer 0, which takes
+the same way through text, words and files but no LSTM. --trainings 0 leaves out the classifier,
+which learns from --labelled. Writes docs/performance/using.json.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from bench_files import Figure
 from elmo.classify.folder import load_classifier
 from elmo.contextual.embed_text import embed_text
 from elmo.contextual.embedder import Embedder
+from elmo.contextual.encode_config import EncodeConfig, Layer
 from elmo.memory import keep_freed_memory
 from elmo.text.readers.options import ReadOptions
 from elmo.text.sources import read_documents, resolve
@@ -40,7 +42,8 @@ SENTENCES = 200
 """That are predicted one by one."""
 IMPORT = "from time import perf_counter as t; a = t(); import elmo; print(t() - a)"
 
-EMBEDDING, FILE = "embedding", "embedding a file"
+EMBEDDING = "embedding"
+FILE, WORD_FILE = "embedding a file", "embedding a file by layer 0"
 POOLED = "pooled vectors, with start-up"
 PREDICTION = "prediction of a sentence"
 IMPORTING = "import elmo"
@@ -51,6 +54,7 @@ def main(command: Sequence[str] | None = None) -> None:
     """Measure, and write what was found."""
     parser = flags(__doc__, source="ag_news:test")
     parser.add_argument("--megabytes", nargs="*", type=float, default=[10.0, 100.0])
+    parser.add_argument("--word-megabytes", nargs="*", type=float, default=[1000.0])
     parser.add_argument("--labelled", default="ag_news", help="what a classifier learns from")
     parser.add_argument("--trainings", type=int, default=1, help="of the classifier")
     given = parser.parse_args(command)
@@ -94,15 +98,17 @@ def classifier_case(given: argparse.Namespace) -> Case[float]:
 
 def file_cases(given: argparse.Namespace, folder: Path) -> list[Case[float]]:
     """Files of some sizes, whose figures tell the memory."""
+    wanted = [(FILE, "mix", size) for size in given.megabytes]
+    wanted += [(WORD_FILE, 0, size) for size in given.word_megabytes]
     return [
         Case(
-            name=FILE,
+            name=name,
             unit="tokens/s",
             work=file_speed,
-            arguments=(write_file(folder, given.source, size), given.threads),
+            arguments=(write_file(folder, given.source, size), layer, given.threads),
             at=size,
         )
-        for size in given.megabytes
+        for name, layer, size in wanted
     ]
 
 
@@ -168,13 +174,14 @@ def import_seconds() -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def file_speed(path: Path, threads: int) -> float:
+def file_speed(path: Path, layer: Layer, threads: int) -> float:
     """Words a second from a text file to a file of vectors."""
     keep_freed_memory()
     torch.set_num_threads(threads)
     embedder = Embedder.from_pretrained(precision="auto")
     started = time.perf_counter()
-    written = embed_text(embedder, str(path), path.with_suffix(".npz"))
+    config = EncodeConfig(layer=layer)
+    written = embed_text(embedder, str(path), path.with_suffix(".npz"), config)
     elapsed = time.perf_counter() - started
     written.path.unlink()
     return written.tokens / elapsed

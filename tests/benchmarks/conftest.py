@@ -30,6 +30,7 @@ TINY_CHARACTERS = PretrainConfig(
     ),
     batching=Batching(batch_tokens=512, window=64),
 )
+SMALL_FILES = ("--megabytes", "0.02", "--word-megabytes", "0.02")
 TINY_SCALES = {
     "vocabulary": (50, 100),
     "cells": (8, 12),
@@ -84,7 +85,7 @@ def results(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         training.main([*again, "--plain-words", "300"])
         time_to_quality.main([*again, "--plain-seconds", "0.1", "--evaluations", "1"])
         growth.main([*flags, "--repeats", "1", "--seconds", "0.01", "--scales", *TINY_SCALES])
-        using.main([*flags, "--repeats", "1", "--megabytes", "0.02", "--trainings", "0"])
+        using.main([*flags, "--repeats", "1", *SMALL_FILES, "--trainings", "0"])
     return folder
 
 

@@ -23,8 +23,9 @@ def test_everything_asked_for_is_measured(results: Path):
         using.PREDICTION: "ms",
         using.IMPORTING: "s",
     }
-    (file,) = found.scale(using.FILE)
-    assert (file.at, file.unit) == (0.02, "tokens/s")
+    for name in (using.FILE, using.WORD_FILE):
+        (file,) = found.scale(name)
+        assert (file.at, file.unit) == (0.02, "tokens/s")
     assert all(one.median > 0 for one in found.figures)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 Rows = NDArray[np.int64]
 OnTexts = Callable[[int, int], None]
 """Told how many more texts, and words of them, are done."""
-BATCH_TOKENS = 8192
+BATCH_TOKENS = 16384
 TOKENS_AT_ONCE = 1 << 17
 """Of many texts, so many words are sorted by length and read together."""
 
@@ -37,6 +36,9 @@ class TextRows:
     words: list[list[str]]
     own: Vocabulary
     """The words that have vectors of their own."""
+    _numbers: dict[int, NDArray[np.int32]] = field(
+        default_factory=dict[int, NDArray[np.int32]], init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.words)
@@ -52,16 +54,18 @@ class TextRows:
 
     def own_numbers(self, rows: Sequence[int]) -> torch.Tensor:
         """The numbers of the words of some texts, (texts, words), unknown behind each end."""
-        texts = [self._numbered[row] for row in rows]
+        texts = [self._numbers_of(row) for row in rows]
         numbers = np.full((len(rows), max(map(len, texts))), UNKNOWN, np.int64)
         for place, text in enumerate(texts):
             numbers[place, : len(text)] = text
         return torch.from_numpy(numbers)
 
-    @cached_property
-    def _numbered(self) -> list[NDArray[np.int32]]:
-        """The number of each word of each text: looked up once, read in every epoch."""
-        return [self.own.encode(words).astype(np.int32) for words in self.words]
+    def _numbers_of(self, row: int) -> NDArray[np.int32]:
+        """Looked up when a text is read for the first time, not in every epoch."""
+        found = self._numbers.get(row)
+        if found is None:
+            found = self._numbers[row] = self.own.encode(self.words[row]).astype(np.int32)
+        return found
 
     def batch(self, rows: Sequence[int], model: BiLM) -> Batch:
         """Some texts side by side, as the biLM reads them."""

@@ -117,19 +117,19 @@ class Embedder:
     def encode(
         self, texts: Sequence[Text], *, output: Literal["pooled"] = "pooled", layer: Layer = "mix",
         pooling: str = "mean", pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int = 4096, progress: Listener | None = None,
+        slots: int = 1, batch_tokens: int = 8192, progress: Listener | None = None,
     ) -> Vectors: ...  # fmt: skip
     @overload
     def encode(
         self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
         pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int = 4096, progress: Listener | None = None,
+        slots: int = 1, batch_tokens: int = 8192, progress: Listener | None = None,
     ) -> list[Vectors]: ...  # fmt: skip
     @overload
     def encode(
         self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
         pad: Literal[True], start: Start = "zero",
-        slots: int = 1, batch_tokens: int = 4096, progress: Listener | None = None,
+        slots: int = 1, batch_tokens: int = 8192, progress: Listener | None = None,
     ) -> Padded: ...  # fmt: skip
     def encode(
         self,

@@ -29,7 +29,7 @@ class EncodeConfig:
     context; carry: that in which the text before was left, as the original ELMo does."""
     slots: int = 1
     """For carry: texts read side by side, each going on from the one so many before it."""
-    batch_tokens: int = 4096
+    batch_tokens: int = 8192
     """Words read in one step, padding included; longer texts are read in several."""
 
     @property

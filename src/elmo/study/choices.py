@@ -40,7 +40,8 @@ class SvmSettings:
 
 
 Settings = NetworkSettings | SvmSettings
-NETWORKS = (NetworkSettings(), NetworkSettings(1e-3), NetworkSettings(3e-3, 0.4))
+NETWORKS = (NetworkSettings(), NetworkSettings(2e-3), NetworkSettings(3e-3, 0.3))
+"""Near each other: what a part of the rows likes best must not be far off for all of them."""
 SVMS = tuple(SvmSettings(strength) for strength in STRENGTHS)
 
 

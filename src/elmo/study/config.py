@@ -33,7 +33,7 @@ class StudyConfig:
     """Of few rows more epochs are read, so that a classifier has so many steps at least."""
     development_share: float = 0.05
     """Share of the training rows that settings and epochs are chosen by."""
-    tuning_rows: int = 10_000
+    tuning_rows: int = 7_000
     """Each row's settings are chosen by training on so many rows, at most."""
     fine_tune_epochs: int = 2
     """How often the texts are read while the biLM itself learns, in the row fine-tuned."""

@@ -36,19 +36,20 @@ def make_static(bench: Workbench, names: Iterable[str], watcher: Watcher) -> dic
 
 
 def do(bench: Workbench, jobs: Sequence[Job], watcher: Watcher) -> Results:
-    """Run jobs side by side; before, a biLM reads the texts if one of them needs its layers."""
+    """Run jobs side by side; before, a biLM reads the texts if one of them needs its layers.
+
+    Layers of one biLM at a time are in memory. Jobs that need none run beside those of the first:
+    the more jobs there are to choose from, the less a core waits for another at the end.
+    """
     results: Results = {}
-    for name in dict.fromkeys(job.needs_bilm for job in jobs):
+    waiting = [job for job in jobs if job.needs_bilm is None]
+    for name in dict.fromkeys(job.needs_bilm for job in jobs if job.needs_bilm is not None):
         some = [job for job in jobs if job.needs_bilm == name]
-        _make_ready(bench, name, some, watcher)
-        results |= run_jobs(some, bench.steps, watcher)
-    return results
-
-
-def _make_ready(bench: Workbench, name: str | None, jobs: Sequence[Job], watcher: Watcher) -> None:
-    """Have a biLM read the texts, if there is work to do with its layers."""
-    if name is not None and not bench.has_layers(name) and _has_work(bench, jobs):
-        _read_texts(bench, name, watcher)
+        if not bench.has_layers(name) and _has_work(bench, some):
+            _read_texts(bench, name, watcher)
+        results |= run_jobs([*waiting, *some], bench.steps, watcher)
+        waiting = []
+    return results | run_jobs(waiting, bench.steps, watcher)
 
 
 def _read_texts(bench: Workbench, name: str, watcher: Watcher) -> None:

@@ -26,7 +26,7 @@ from elmo.study.steps import Steps
 from elmo.study.training import Reading, Training, train_network
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
-VERSION = 4
+VERSION = 5
 """Of the steps: a change of what they compute makes older ones unknown."""
 ELMO_WORK, FUNCTION_WORK, SVM_WORK = 1.6, 3.7, 0.5
 """A text of a training on a biLM's layers, on a learned function of them, or of a linear machine,
