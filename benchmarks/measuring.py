@@ -33,8 +33,10 @@ from bench_files import (
 from elmo.study.jobs import end_with_parent
 from machine_load import ALLOWED, Usage, cores_busy
 
-TRIES = 3
+TRIES = 5
 """So often a case is measured if others are busy meanwhile; then we give up."""
+LOOKS = 40
+"""Of some seconds each, in which a machine may come to rest before the next try."""
 BUSY_LOOP = "while True: pass"
 
 T = TypeVar("T")
@@ -118,7 +120,15 @@ def calmly(case: Case[T], *, anyway: bool) -> Outcome[T]:
         if anyway or outcome.cores_of_others <= ALLOWED:
             return outcome
         _say(f"{_title(case)}: others took {outcome.cores_of_others:.2f} cores; once more")
+        _wait_for_rest()
     sys.exit(f"{_title(case)}: others were busy {TRIES} times in a row; nothing was written")
+
+
+def _wait_for_rest() -> None:
+    """Hours of measurements must not be lost to a minute in which somebody else is busy."""
+    for _ in range(LOOKS):
+        if cores_busy() <= ALLOWED:
+            return
 
 
 def write_found(

@@ -87,12 +87,17 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch):
 def test_what_was_disturbed_is_measured_again(monkeypatch, loads, anyway, kept):
     outcomes = iter(Outcome(number, 0.0, load) for number, load in enumerate(loads))
     monkeypatch.setattr(measuring, "_measured", lambda case: next(outcomes))
+    looks = iter([BUSY, BUSY, 0.0])
+    monkeypatch.setattr(measuring, "cores_busy", lambda: next(looks))
     assert calmly(Case(name="A", unit="s", work=float), anyway=anyway).value == kept
+    # Before the second try it was waited until nobody was busy.
+    assert len(list(looks)) == (3 if anyway else 0)
 
 
 def test_in_the_end_it_gives_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(measuring, "_measured", lambda case: Outcome(0.0, 0.0, BUSY))
-    with pytest.raises(SystemExit, match="A: others were busy 3 times in a row"):
+    monkeypatch.setattr(measuring, "cores_busy", lambda: BUSY)
+    with pytest.raises(SystemExit, match="A: others were busy 5 times in a row"):
         calmly(Case(name="A", unit="s", work=float), anyway=False)
 
 
