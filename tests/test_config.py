@@ -19,6 +19,7 @@ from elmo.errors import ConfigError
 @dataclass(frozen=True, kw_only=True)
 class Inner:
     pairs: tuple[tuple[int, int], ...] = ()
+    names: tuple[str, ...] = ()
     kind: Literal["round", "square"] = "round"
 
 
@@ -43,6 +44,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 INNERS = st.builds(
     Inner,
     pairs=st.lists(st.tuples(st.integers(), st.integers()), max_size=3).map(tuple),
+    names=st.lists(st.text(), max_size=3).map(tuple),
     kind=st.sampled_from(["round", "square"]),
 )
 OUTERS = st.builds(
@@ -106,6 +108,7 @@ def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
         ({"size": 1, "inner": []}, "it.inner: expected an object, got list"),
         ({"size": 1, "inner": {"pairs": "ab"}}, "it.inner.pairs: expected a list, got str"),
         ({"size": 1, "inner": {"pairs": [[1]]}}, "it.inner.pairs[0]: expected 2 values, got 1"),
+        ({"size": 1, "inner": {"names": ["a", 3]}}, "it.inner.names[1]: expected str, got 3"),
         (
             {"size": 1, "inner": {"pairs": [[1, 2], [3, "4"]]}},
             "it.inner.pairs[1][1]: expected int, got '4'",

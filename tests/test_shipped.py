@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,3 +62,10 @@ def test_it_is_as_good_as_its_card_says() -> None:
     accuracy = evaluate(load_classifier(), part).metrics.accuracy
     claimed = json.loads((CLASSIFIER / "metrics_test.json").read_text())["accuracy"]["value"]
     assert accuracy.low <= claimed <= accuracy.high
+
+
+def test_it_is_loaded_without_torchs_compiler() -> None:
+    # Which takes seconds to load, and comes along with any sum of tensors that have no memory.
+    code = "import sys; from elmo import load_classifier; load_classifier(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "torch._dynamo" not in done.stdout.split()

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
@@ -96,7 +97,7 @@ def load_model(
 
 def build_with_weights(settings: BiLMConfig, vocabulary: Vocabulary, path: Path) -> BiLM:
     """Build a model that takes its parameters from a file of exactly the right shapes."""
-    with torch.device("meta"):
+    with without_weights():
         model = BiLM(settings, vocabulary)
     shapes = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
     tensors = load_tensors(path, shapes)
@@ -108,6 +109,25 @@ def build_with_weights(settings: BiLMConfig, vocabulary: Vocabulary, path: Path)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen)
     return model
+
+
+@contextmanager
+def without_weights() -> Generator[None]:
+    """Modules built in here have shapes but no numbers, which come from a file."""
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws nothing: to draw what has no memory, torch would load its compiler, for seconds."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given: dict[str, Any] = kwargs or {}
+        if func.__name__ in ("normal_", "uniform_"):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def model_tensors(model: BiLM) -> dict[str, Tensor]:

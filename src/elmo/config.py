@@ -127,6 +127,8 @@ def _convert_tuple(kinds: Sequence[Any], data: object, where: str, problems: lis
         return ()
     items = cast("Sequence[object]", data)
     if kinds[-1] is Ellipsis:
+        if kinds[0] is str and all(type(item) is str for item in items):
+            return tuple(items)  # the words of a text may be many
         kinds = [kinds[0]] * len(items)
     if len(kinds) != len(items):
         problems.append(f"{where}: expected {len(kinds)} values, got {len(items)}")

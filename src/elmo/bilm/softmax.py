@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -215,8 +216,8 @@ def build_output(
     else:
         output = FullSoftmax(config.width, len(vocabulary), tied)
     # From the first step on the model knows how frequent each word is, and only learns the rest.
-    counts = torch.tensor(vocabulary.counts, dtype=torch.float64) + 1
-    output.bias.data.copy_((counts / counts.sum()).log())
+    counts = np.array(vocabulary.counts, np.float64) + 1
+    output.bias.data.copy_(torch.from_numpy(np.log(counts / counts.sum())))
     return output
 
 

@@ -23,6 +23,7 @@ from elmo.checkpoint import (
     save_config,
     save_tensors,
     save_weights,
+    without_weights,
 )
 from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig
@@ -156,7 +157,7 @@ def _network(
     folder: Path, description: ClassifierDescription, loaded: LoadedModel, own: int
 ) -> ClassifierNetwork:
     bilm = loaded.model.config
-    with torch.device("meta"):
+    with without_weights():
         network = ClassifierNetwork(
             description.config.network,
             1 + bilm.layers,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -166,8 +167,8 @@ def _check_number(weights: Sequence[float], layers: int) -> None:
 
 def _logits(weights: Sequence[float]) -> Tensor:
     """The numbers of least norm whose softmax the weights are."""
-    logs = torch.tensor(weights, dtype=torch.float64).log()
-    return (logs - logs.mean()).float()
+    logs = np.log(np.array(weights, np.float64))
+    return torch.from_numpy(logs - logs.mean()).float()
 
 
 def _fixed_weights(config: MixConfig, layers: int, random: torch.Generator) -> Tensor:
@@ -188,8 +189,8 @@ def _chosen(config: MixConfig, layers: int) -> int:
 
 
 def _normalised(weights: Sequence[float]) -> Tensor:
-    given = torch.tensor(weights, dtype=torch.float64)
-    return (given / given.sum()).float()
+    given = np.array(weights, np.float64)
+    return torch.from_numpy(given / given.sum()).float()
 
 
 def _drawn(layers: int, random: torch.Generator) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +70,7 @@ class PartsFolder:
         """Write the next part, and the state in which the model was left."""
         number = len(self)
         kept = {} if state is None else state_tensors(state)
-        write_json(self._texts(number), asdict(texts))
+        write_json(self._texts(number), vars(texts))
         # The last file written is the one that tells that the part is there.
         save_tensors(self._vectors(number), {VECTORS: torch.from_numpy(vectors), **kept})
 

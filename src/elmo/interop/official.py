@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import LoadedModel, model_tensors
+from elmo.checkpoint import LoadedModel, model_tensors, without_weights
 from elmo.config import Json, from_json, to_json
 from elmo.errors import ConfigError, UserError, require_extra
 from elmo.files import folder_written_whole, write_json
@@ -135,7 +135,7 @@ def _vocabulary(config: BiLMConfig, path: Path | None, options: Path) -> Vocabul
 
 def _built(found: OfficialModel, tensors: dict[str, Tensor]) -> BiLM:
     _add_identity(found.config, tensors)
-    with torch.device("meta"):
+    with without_weights():
         model = BiLM(found.config, found.vocabulary)
     model.load_state_dict(tensors, assign=True)
     return model

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from elmo.bilm.model import BiLM
 from elmo.bilm.tokens import TokenLayer
+from elmo.checkpoint import without_weights
 from elmo.errors import UserError
 from elmo.interop.hdf5 import opened, read_numbers, require_readable, shape_and_type
 from elmo.interop.official_vocabulary import read_words
@@ -27,7 +28,7 @@ class StoredTokens(TokenLayer):
     """
 
     def __init__(self, model: BiLM, vectors: Tensor, stored: Tensor) -> None:
-        with torch.device("meta"):
+        with without_weights():
             super().__init__(model.config, len(model.vocabulary))
         self.characters = model.token_layer.characters
         self.projection = model.token_layer.projection
