@@ -15,6 +15,7 @@ from pathlib import Path
 
 from elmo.config import from_json, to_json
 from elmo.files import read_json, write_json
+from elmo.memory import machine_memory
 from elmo.study.surroundings import processor
 
 
@@ -93,11 +94,10 @@ class Machine:
 
         from elmo.pretrain.optimizer import has_bf16_units
 
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return cls(
             processor=processor(),
             cores=len(os.sched_getaffinity(0)),
-            gigabytes=round(memory / 1e9, 1),
+            gigabytes=round(machine_memory() / 1e9, 1),
             bf16_units=has_bf16_units(torch.device("cpu")),
             system=f"{platform.system()} {platform.machine()}",
             python=platform.python_version(),

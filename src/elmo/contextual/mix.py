@@ -125,12 +125,11 @@ class LayerMix(nn.Module):
 
     def _combine_packed(self, packed: PackedLayers) -> Tensor:
         """The same without unpacking, where that can be."""
-        if self.config.layer_norm or self.logits is not None:
+        is_fixed_sum = self.config.is_sum and self.logits is None
+        if self.config.layer_norm or not (is_fixed_sum or self.function is not None):
             return self._combine(packed.unpacked())
-        if self.config.is_sum:
-            return packed.summed(self.scale * self.fixed)
         if self.function is None:
-            return self._combine(packed.unpacked())
+            return packed.summed(self.scale * self.fixed)
         first, activation, last = self.function
         assert isinstance(first, nn.Linear)
         hidden = functional.linear(packed.exact, packed.folded(first.weight), first.bias)
