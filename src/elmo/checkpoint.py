@@ -157,6 +157,12 @@ def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
+def load_tensor(path: Path, name: str) -> Tensor:
+    """Read one tensor of a safetensors file."""
+    with _opened(path) as file:
+        return file.get_tensor(name)
+
+
 @dataclass(frozen=True)
 class TensorEntry:
     """What a safetensors file says of a tensor before it is loaded."""

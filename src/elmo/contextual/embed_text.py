@@ -23,7 +23,7 @@ from elmo.contextual.portions import TokenisedText, portions, tell_empty, tokeni
 from elmo.contextual.progress import Listener, Pace
 from elmo.contextual.start_state import state_tensors
 from elmo.contextual.vector_files import check_vector_file, write_vector_file
-from elmo.contextual.vector_parts import PartsFolder, PartTexts, end_to_end
+from elmo.contextual.vector_parts import PARTS_FORMAT, PartsFolder, PartTexts, end_to_end
 from elmo.text.sources import ReadOptions, Source, read_documents, resolve
 
 TOKENS_A_PART = 1 << 16
@@ -73,6 +73,7 @@ class EmbedJob:
             "precision": str(embedder.model.compute_dtype),
             "texts": [source.fingerprint() for source in self.sources],
             "read": to_json(self.read),
+            "parts_format": PARTS_FORMAT,
             "tokens_a_part": TOKENS_A_PART,
             **to_json(self.config),
         }
@@ -120,7 +121,7 @@ def embed_text(
 
 def _encode_rest(job: EmbedJob, encoder: Encoder, progress: Listener | None) -> None:
     """Encode and write what is not yet in the parts."""
-    done = sum(len(part.texts) for part in job.parts.texts())
+    done = len(job.parts.lengths())
     if done:
         log.info("going on behind the %s texts of an earlier run", f"{done:,}")
     carried = job.config.start == "carry"
@@ -147,6 +148,6 @@ def _count(job: EmbedJob) -> int:
 
 
 def _result(job: EmbedJob, dim: int) -> EmbeddedFile:
-    lengths = np.concatenate([part.lengths for part in job.parts.texts()])
+    lengths = job.parts.lengths()
     empty: list[int] = np.flatnonzero(lengths == 0).tolist()
     return EmbeddedFile(job.out, len(lengths), int(lengths.sum()), dim, tuple(empty))

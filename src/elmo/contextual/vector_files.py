@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from elmo.contextual.encoder import Vectors
 from elmo.contextual.npz import add_numbers, add_pieces, add_strings, offsets
-from elmo.contextual.vector_parts import PartsFolder, PartTexts
+from elmo.contextual.vector_parts import TEXTS, VECTORS, WORDS, PartsFolder, PartTexts
 from elmo.errors import UserError, require_extra
 from elmo.files import written_whole
 
@@ -49,18 +48,14 @@ def write_vector_file(path: Path, parts: PartsFolder, *, pooled: bool) -> None:
 
 
 def _write_npz(path: Path, parts: PartsFolder, pooled: bool) -> None:
-    lengths = np.concatenate([part.lengths for part in parts.texts()])
+    lengths = parts.lengths()
     with zipfile.ZipFile(path, "w") as archive:
-        add_pieces(archive, "vectors", parts.shape(), "<f4", parts.vectors())
+        add_pieces(archive, "vectors", parts.shape(), "<f4", parts.arrays(VECTORS))
         add_numbers(archive, "lengths", lengths)
         if not pooled:
             add_numbers(archive, "offsets", offsets(lengths))
-        add_strings(archive, "text", lambda: (one for p in parts.texts() for one in p.texts))
-        add_strings(archive, "word", lambda: (one for p in parts.texts() for one in _lists(p)))
-
-
-def _lists(part: PartTexts) -> Iterator[str]:
-    return (json.dumps(words, ensure_ascii=False) for words in part.words)
+        add_strings(archive, "text", parts.strings(TEXTS))
+        add_strings(archive, "word", parts.strings(WORDS))
 
 
 def vector_table(ids: Sequence[int], texts: PartTexts, vectors: Vectors, *, pooled: bool) -> Any:
@@ -80,7 +75,7 @@ def _write_parquet(path: Path, parts: PartsFolder, pooled: bool) -> None:
     parquet: Any = require_extra("pyarrow.parquet", "parquet")
     writer: Any = None
     first = 0
-    for texts, vectors in zip(parts.texts(), parts.vectors(), strict=True):
+    for texts, vectors in zip(parts.texts(), parts.arrays(VECTORS), strict=True):
         last = first + len(texts.texts)
         table = vector_table(range(first, last), texts, vectors, pooled=pooled)
         writer = writer or parquet.ParquetWriter(path, table.schema)
@@ -101,20 +96,18 @@ def _nested(pa: Any, vectors: Vectors, lengths: NDArray[np.int64] | None) -> Any
 
 def _write_h5(path: Path, parts: PartsFolder, pooled: bool) -> None:
     h5py: Any = require_extra("h5py", "official")
-    numbers = count()
     with h5py.File(path, "w") as file:
-        for texts, vectors in zip(parts.texts(), parts.vectors(), strict=True):
-            for one in _of_each_text(vectors, texts, pooled=pooled):
-                file[str(next(numbers))] = one
-        string = h5py.string_dtype("utf-8")
-        sentences = file.create_dataset("sentences", next(numbers), dtype=string)
-        words = file.create_dataset("words", len(sentences), dtype=string)
+        string, number = h5py.string_dtype("utf-8"), len(parts.lengths())
+        sentences = file.create_dataset("sentences", number, dtype=string)
+        words = file.create_dataset("words", number, dtype=string)
         first = 0
-        for texts in parts.texts():
+        for texts, vectors in zip(parts.texts(), parts.arrays(VECTORS), strict=True):
             last = first + len(texts.texts)
+            for place, one in enumerate(_of_each_text(vectors, texts, pooled=pooled), start=first):
+                file[str(place)] = one
             # The format ends a string where it has a zero.
             sentences[first:last] = [one.replace("\0", "\ufffd") for one in texts.texts]
-            words[first:last] = list(_lists(texts))
+            words[first:last] = [json.dumps(some, ensure_ascii=False) for some in texts.words]
             first = last
 
 

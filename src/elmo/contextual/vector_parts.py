@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from elmo.bilm.model import BiLM, BiLMState
-from elmo.checkpoint import load_header, load_tensors, save_tensors
-from elmo.config import Json, from_json
+from elmo.checkpoint import load_header, load_tensor, load_tensors, save_tensors
+from elmo.config import Json
 from elmo.contextual.encoder import Vectors
+from elmo.contextual.npz import Strings
 from elmo.contextual.start_state import state_of_tensors, state_tensors
 from elmo.errors import UserError
 from elmo.files import read_json, write_json
 
 SETTINGS = "settings.json"
-VECTORS = "vectors"
-LARGEST_TEXTS = 1 << 32
+PARTS_FORMAT = 2
+VECTORS, LENGTHS, TEXTS, WORDS = "vectors", "lengths", "texts", "words"
+"""Tensors of a part: strings are bytes, with one more tensor for their sizes."""
 
 
 @dataclass(frozen=True)
@@ -62,47 +66,74 @@ class PartsFolder:
 
     def __len__(self) -> int:
         number = 0
-        while self._vectors(number).exists():
+        while self._file(number).exists():
             number += 1
         return number
 
     def add(self, texts: PartTexts, vectors: Vectors, state: BiLMState | None) -> None:
         """Write the next part, and the state in which the model was left."""
-        number = len(self)
+        lists = [json.dumps(words, ensure_ascii=False) for words in texts.words]
+        arrays = {
+            VECTORS: vectors,
+            LENGTHS: texts.lengths,
+            **_string_arrays(TEXTS, texts.texts),
+            **_string_arrays(WORDS, lists),
+        }
         kept = {} if state is None else state_tensors(state)
-        write_json(self._texts(number), vars(texts))
-        # The last file written is the one that tells that the part is there.
-        save_tensors(self._vectors(number), {VECTORS: torch.from_numpy(vectors), **kept})
+        tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+        save_tensors(self._file(len(self)), {**tensors, **kept})
+
+    def lengths(self) -> NDArray[np.int64]:
+        """How many words each text has, of all parts."""
+        return np.concatenate([np.zeros(0, np.int64), *self.arrays(LENGTHS)])
+
+    def strings(self, name: str) -> Strings:
+        """The texts, or the words of each as a JSON list, of all parts; read when asked for."""
+        return Strings(np.concatenate(list(self.arrays(_sizes(name)))), self.arrays(name))
 
     def texts(self) -> Iterator[PartTexts]:
         """The texts of each part."""
         for number in range(len(self)):
-            path = self._texts(number)
-            yield from_json(PartTexts, read_json(path, LARGEST_TEXTS), str(path))
+            texts, lists = (self._strings(number, name).decoded() for name in (TEXTS, WORDS))
+            yield PartTexts(tuple(texts), tuple(tuple(json.loads(words)) for words in lists))
 
-    def vectors(self) -> Iterator[Vectors]:
-        """The vectors of each part."""
+    def arrays(self, name: str) -> Iterator[NDArray[Any]]:
+        """One of the tensors of each part."""
         for number in range(len(self)):
-            yield load_tensors(self._vectors(number))[VECTORS].numpy()
+            yield load_tensor(self._file(number), name).numpy()
 
     def shape(self) -> tuple[int, ...]:
         """The shape that the vectors of all parts have end to end."""
-        shapes = [load_header(self._vectors(number))[VECTORS].shape for number in range(len(self))]
+        shapes = [load_header(self._file(number))[VECTORS].shape for number in range(len(self))]
         return (sum(shape[0] for shape in shapes), *shapes[0][1:])
 
     def last_state(self, model: BiLM) -> BiLMState | None:
         """The state in which the model was left, if it was kept."""
         if not len(self):
             return None
-        path = self._vectors(len(self) - 1)
-        kept = {name: tensor for name, tensor in load_tensors(path).items() if name != VECTORS}
+        path = self._file(len(self) - 1)
+        kept = {name: one for name, one in load_tensors(path).items() if name not in OF_TEXTS}
         return state_of_tensors(kept, model, path) if kept else None
 
-    def _texts(self, number: int) -> Path:
-        return self.path / f"{number:06d}.json"
+    def _strings(self, number: int, name: str) -> Strings:
+        sizes, data = (load_tensor(self._file(number), one).numpy() for one in (_sizes(name), name))
+        return Strings(sizes, [data])
 
-    def _vectors(self, number: int) -> Path:
+    def _file(self, number: int) -> Path:
         return self.path / f"{number:06d}.safetensors"
+
+
+def _string_arrays(name: str, strings: Sequence[str]) -> dict[str, NDArray[Any]]:
+    packed = Strings.of(strings)
+    return {name: np.concatenate(list(packed.pieces)), _sizes(name): packed.sizes}
+
+
+def _sizes(name: str) -> str:
+    return f"{name}_sizes"
+
+
+OF_TEXTS = (VECTORS, LENGTHS, TEXTS, WORDS, _sizes(TEXTS), _sizes(WORDS))
+"""All else in a part is the state."""
 
 
 def end_to_end(found: Sequence[Vectors], *, pooled: bool) -> Vectors:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.contextual.encoder import Vectors
-from elmo.contextual.npz import add_pieces, add_strings
+from elmo.contextual.npz import Strings, add_pieces, add_strings
 from elmo.contextual.vector_files import check_vector_file
 from elmo.errors import UserError, require_extra
 from elmo.files import write_text, written_whole
@@ -61,7 +61,7 @@ def _write_npz(path: Path, vectors: WordVectors) -> None:
     shape = (len(vectors.words), vectors.dim)
     with zipfile.ZipFile(path, "w") as archive:
         add_pieces(archive, "vectors", shape, "<f4", vectors.portions)
-        add_strings(archive, "word", lambda: vectors.words)
+        add_strings(archive, "word", Strings.of(vectors.words))
 
 
 def _write_parquet(path: Path, vectors: WordVectors) -> None:
