@@ -54,7 +54,7 @@ class _CrossEntropy(torch.autograd.Function):
         d_weight = torch.zeros_like(weight) if wanted else None
         d_bias = torch.zeros_like(bias) if wanted else None
         for part in slices(len(states), len(weight)):
-            logits = _logits(states[part], weight, bias)
+            logits = scores_of_words(states[part], weight, bias)
             norm = logits.logsumexp(dim=1, keepdim=True)
             right = targets[part, None]
             total += (norm - logits.gather(1, right)).sum()
@@ -90,7 +90,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
         d_sample_weight = torch.zeros_like(sample_weight)
         d_sample_bias = torch.zeros_like(sample_bias)
         for part in slices(len(states), len(sample_weight)):
-            logits = _logits(states[part], sample_weight, sample_bias)
+            logits = scores_of_words(states[part], sample_weight, sample_bias)
             rows = (hits[part] >= 0).nonzero()[:, 0]
             logits[rows, hits[part][rows]] = -torch.inf
             true = (states[part] * true_weight[part]).sum(1, dtype=logits.dtype) + true_bias[part]
@@ -113,7 +113,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
         return (*_scaled(ctx.gradients, gradients[0]), None)
 
 
-def _logits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def scores_of_words(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Products in the precision of the states, sums and exponentials in that of the bias."""
     if states.dtype == bias.dtype:
         return torch.addmm(bias, states, weight.t())

@@ -13,10 +13,17 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.cross_entropy import cross_entropy_sum, sampled_cross_entropy_sum, slices
+from elmo.bilm.cross_entropy import (
+    cross_entropy_sum,
+    sampled_cross_entropy_sum,
+    scores_of_words,
+    slices,
+)
 from elmo.errors import UserError
 from elmo.text.vocabulary import Vocabulary
 
+WORDS_AT_ONCE = 2048
+"""A product over all words at once would leave the cache, and take twice as long."""
 SMOOTHED_COUNTS = 0.75
 """Power of the counts from which negatives are drawn, as in word2vec: rare words get a chance."""
 
@@ -47,9 +54,10 @@ class FullSoftmax(OutputLayer):
 
     def log_probabilities(self, states: Tensor) -> Tensor:
         """Log-softmax over all words."""
-        # Few states and many words: the product is faster with the words first.
-        logits = (self.weight.to(states.dtype) @ states.T).T + self.bias
-        return logits.log_softmax(dim=1)
+        weights = self.weight.to(states.dtype).split(WORDS_AT_ONCE)
+        biases = self.bias.split(WORDS_AT_ONCE)
+        parts = [scores_of_words(states, *some) for some in zip(weights, biases, strict=True)]
+        return torch.cat(parts, dim=1).log_softmax(dim=1)
 
 
 class SampledSoftmax(FullSoftmax):
