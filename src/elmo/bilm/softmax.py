@@ -54,8 +54,8 @@ class FullSoftmax(OutputLayer):
 
     def log_probabilities(self, states: Tensor) -> Tensor:
         """Log-softmax over all words."""
-        weights = self.weight.to(states.dtype).split(WORDS_AT_ONCE)
-        biases = self.bias.split(WORDS_AT_ONCE)
+        weights = torch.split(self.weight.to(states.dtype), WORDS_AT_ONCE)
+        biases = torch.split(self.bias, WORDS_AT_ONCE)
         parts = [scores_of_words(states, *some) for some in zip(weights, biases, strict=True)]
         return torch.cat(parts, dim=1).log_softmax(dim=1)
 
