@@ -80,26 +80,14 @@ class _Path:
         """Put the wanted layers of what was read at their words."""
         is_word = (self.word >= 0) & (self.word < self.lengths[self.ragged.text])
         rows = is_word.nonzero()[:, 0]
-        text, word = self.ragged.text[rows], self.word[rows]
-        if torch.is_grad_enabled() or len(rows) < int(self.lengths.sum()):
-            found = [self._layer(layer, rows, read, vectors) for layer in self.wanted]
-            into[:, text, word] = torch.stack(found).to(into.dtype)
-            return read.states
-        # All words are met: to take each from its row is faster than to put each row in its place.
-        row = torch.zeros(into.shape[1:3], dtype=torch.long, device=rows.device)
-        row[text, word] = rows
-        places = torch.arange(into.shape[2], device=rows.device)
-        outside = (places >= self.lengths[:, None])[:, :, None]
-        for layer, here in zip(self.wanted, into, strict=True):
-            found = self._layer(layer, row.flatten(), read, vectors)
-            here.copy_(found.view(here.shape).masked_fill_(outside, 0))
+        found = [
+            look_up(vectors, self.places[rows])
+            if layer == 0
+            else read.layers[layer - 1].index_select(0, rows)
+            for layer in self.wanted
+        ]
+        into[:, self.ragged.text[rows], self.word[rows]] = torch.stack(found).to(into.dtype)
         return read.states
-
-    def _layer(self, number: int, rows: Tensor, read: StackOutput, vectors: Tensor) -> Tensor:
-        """What a layer has in some of the rows."""
-        if number == 0:
-            return look_up(vectors, self.places[rows])
-        return read.layers[number - 1].index_select(0, rows)
 
 
 def _paths(
