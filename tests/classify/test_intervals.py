@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,13 @@ from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, f1_score
 
 from elmo.classify import intervals
-from elmo.classify.intervals import bootstrap_macro_f1, macro_f1, wilson
+from elmo.classify.intervals import bootstrap_macro_f1, macro_f1, standard_error, wilson
+
+
+def test_the_standard_error_is_that_of_the_mean_of_the_rows() -> None:
+    right = [1.0] * 70 + [0.0] * 30
+    error = statistics.pstdev(right) / len(right) ** 0.5
+    assert abs(standard_error(0.7, 100) - error) < 1e-12
 
 
 @given(count=st.integers(1, 10_000), data=st.data())

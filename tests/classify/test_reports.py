@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,12 +20,6 @@ def test_best() -> None:
     assert best_epoch([]) is None
     history = [report(1, 0.8, 0.5), report(2, 0.9, 0.7), report(3, 0.9, 0.6), report(4, 0.9, 0.6)]
     assert best_epoch(history) is history[2]
-
-
-def test_the_standard_error_is_that_of_the_mean_of_the_rows() -> None:
-    right = [1.0] * 70 + [0.0] * 30
-    error = statistics.pstdev(right) / len(right) ** 0.5
-    assert abs(report(1, 0.7, rows=100).standard_error - error) < 1e-12
 
 
 def test_kept_is_the_last_that_is_as_good_as_the_best() -> None:

@@ -24,6 +24,11 @@ class Estimate:
     high: float
 
 
+def standard_error(share: float, count: int) -> float:
+    """How far the share of right answers may be off by the chance of which rows were asked."""
+    return sqrt(share * (1 - share) / count)
+
+
 def wilson(right: int, count: int) -> Estimate:
     """The share of right answers with Wilson's interval, which stays within 0 and 1."""
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from elmo.classify.intervals import standard_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +41,6 @@ class EpochReport:
         """The better of two epochs has the higher one."""
         return self.development_accuracy, -self.development_loss
 
-    @property
-    def standard_error(self) -> float:
-        """How far the accuracy may be off by the chance of which rows are for development."""
-        share = self.development_accuracy
-        return math.sqrt(share * (1 - share) / self.development_rows)
-
 
 Listener = Callable[[StepReport | EpochReport], None]
 
@@ -63,5 +58,7 @@ def kept_epoch(history: Sequence[EpochReport]) -> EpochReport | None:
     best = best_epoch(history)
     if best is None:
         return None
-    least = best.development_accuracy - best.standard_error
+    least = best.development_accuracy - standard_error(
+        best.development_accuracy, best.development_rows
+    )
     return next(report for report in reversed(history) if report.development_accuracy >= least)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elmo.classify.config import ClassifierConfig
+from elmo.classify.intervals import standard_error
 from elmo.study.comparison import Row
 from elmo.study.controls import STRENGTHS, majority, tfidf
 from elmo.study.jobs import Failure, Job
@@ -69,8 +70,12 @@ def tuning_jobs(bench: Workbench, rows: Sequence[Row]) -> list[Job]:
     ]
 
 
-def choose(row: Row, outcomes: Mapping[str, Any]) -> Choice | None:
-    """The settings with the best development accuracy, of equals the first; none if all failed."""
+def choose(row: Row, outcomes: Mapping[str, Any], development_rows: int) -> Choice | None:
+    """The settings with the best development accuracy, of equals the first; none if all failed.
+
+    A network's are tried on a part of the rows, and the first ones stay unless others are better by
+    more than a standard error: what has less of a lead there has been worse on all rows.
+    """
     tried = [
         (settings, outcomes[_tuning_name(row, number)])
         for number, settings in enumerate(tries(row))
@@ -78,7 +83,9 @@ def choose(row: Row, outcomes: Mapping[str, Any]) -> Choice | None:
     good = [(settings, one) for settings, one in tried if not isinstance(one, Failure)]
     if not good:
         return None
-    best = max(good, key=lambda pair: pair[1].development_accuracy)[0]
+    highest = max(one.development_accuracy for _, one in good)
+    margin = standard_error(highest, development_rows) if row.kind == "network" else 0.0
+    best = next(settings for settings, one in good if one.development_accuracy >= highest - margin)
     candidates = tuple(
         Candidate(settings=named(settings), development_accuracy=one.development_accuracy)
         for settings, one in good
