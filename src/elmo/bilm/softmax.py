@@ -23,7 +23,7 @@ from elmo.errors import UserError
 from elmo.text.vocabulary import Vocabulary
 
 WORDS_AT_ONCE = 2048
-"""A product over all words at once would leave the cache, and take twice as long."""
+"""A product over all words at once would leave the cache."""
 SMOOTHED_COUNTS = 0.75
 """Power of the counts from which negatives are drawn, as in word2vec: rare words get a chance."""
 
