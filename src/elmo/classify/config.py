@@ -84,13 +84,10 @@ class FineTuningConfig:
     """Weight of the language-model loss on the same texts, which keeps the biLM a biLM."""
     bilm_dropout: float = 0.2
     """Dropout in the biLM while it learns."""
-    adversarial: float = 0.0
-    """Learn from each text a second time, the vectors of its words moved by so many times their
-    length to where the loss grows fastest, such as 0.05; takes twice as long. 0: not."""
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
-        for name in ("fine_tune_epochs", "unfreeze_epochs", "language_weight", "adversarial"):
+        for name in ("fine_tune_epochs", "unfreeze_epochs", "language_weight"):
             if getattr(self, name) < 0:
                 yield f"{name}: cannot be negative, got {getattr(self, name)}"
         if self.fine_tune_rate <= 0:

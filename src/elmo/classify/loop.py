@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from elmo.bilm.model import Randomness
 from elmo.classify.config import LearningConfig
-from elmo.classify.network import ClassifierNetwork, TextLayers
+from elmo.classify.network import ClassifierNetwork
 from elmo.classify.order import batches_by_length, shuffled_batches
 from elmo.classify.phases import Phase, build_optimizers, clip_gradients, set_rates
 from elmo.classify.reports import EpochReport, Listener, StepReport, best_epoch, kept_epoch
@@ -64,13 +64,15 @@ def learn(
             random = Randomness.of(
                 config.seed, epoch * len(train) + done % len(train), _device(network)
             )
+            loss = _loss(network, phase, task, config, rows, random)
             for optimizer in optimizers:
                 optimizer.zero_grad()
-            value = _backward(network, phase, task, config, rows, random)
+            loss.backward()
             if config.clip:
                 clip_gradients(_parameters(modules), config.clip)
             for optimizer in optimizers:
                 optimizer.step()
+            value = float(loss.detach())
             done, summed = done + len(rows), summed + value * len(rows)
             if not math.isfinite(value):
                 _restore(modules, kept)
@@ -95,34 +97,23 @@ def learn(
     _restore(modules, kept)
 
 
-def _backward(
+def _loss(
     network: ClassifierNetwork,
     phase: Phase,
     task: Task,
     config: LearningConfig,
     rows: Rows,
     random: Randomness,
-) -> float:
-    """Form the gradients of a step, and give its loss."""
+) -> Tensor:
     read = phase.read(rows.tolist(), random)
-    gold = torch.from_numpy(task.classes[rows]).to(_device(network))
-
-    def loss_of(layers: TextLayers, smoothing: float) -> Tensor:
-        return functional.cross_entropy(
-            network(layers, random.forward),
-            gold,
-            weight=task.class_weights,
-            label_smoothing=smoothing,
-        )
-
-    # A smoothed loss does not say where a text that is surely right would hurt.
-    smoothing = config.label_smoothing if read.again is None else 0.0
-    loss = loss_of(read.layers, smoothing) + network.penalty()
-    whole = loss if read.language_loss is None else loss + read.language_loss
-    whole.backward()
-    if read.again is not None:
-        loss_of(read.again(), config.label_smoothing).backward()
-    return float(whole.detach())
+    loss = functional.cross_entropy(
+        network(read.layers, random.forward),
+        torch.from_numpy(task.classes[rows]).to(_device(network)),
+        weight=task.class_weights,
+        label_smoothing=config.label_smoothing,
+    )
+    loss = loss + network.penalty()
+    return loss if read.language_loss is None else loss + read.language_loss
 
 
 @torch.no_grad()

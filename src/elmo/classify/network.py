@@ -23,7 +23,6 @@ class TextLayers(NamedTuple):
     layers: Tensor | PackedLayers  # (1 + layers, batch, words, dim)
     lengths: Tensor  # (batch,)
     words: Tensor  # (batch, words): numbers of words that have a vector of their own
-    own_shift: Tensor | None = None  # (batch, words, own): added to these vectors
 
 
 class ClassifierNetwork(nn.Module):
@@ -89,9 +88,7 @@ class ClassifierNetwork(nn.Module):
         """Own vectors of the words, where there are any."""
         if self.own_words is None:
             return []
-        own = self.own_words(texts.words)
-        own = own if texts.own_shift is None else own + texts.own_shift
-        return [dropped(own, self.config.dropout, random)]
+        return [dropped(self.own_words(texts.words), self.config.dropout, random)]
 
 
 def seeded_network(

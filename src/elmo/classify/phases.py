@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from elmo.bilm.model import BiLM, Randomness
-from elmo.classify.adversarial import MovableTexts
 from elmo.classify.config import LearningConfig
 from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.row_optimizer import RowAdam
@@ -24,9 +23,6 @@ class Read:
 
     layers: TextLayers
     language_loss: Tensor | None = None
-    again: Callable[[], TextLayers] | None = None
-    """Once the loss of these layers has its gradients: the same texts, moved to where it grows
-    fastest."""
 
 
 class Features(Protocol):
@@ -94,22 +90,11 @@ def fine_tuning_phase(
     top_share = settings.fine_tune_rate / config.learning_rate
 
     def read(rows: Sequence[int], random: Randomness | None) -> Read:
-        if random is None:
-            return Read(texts.read(rows, model))
-        language_loss = None
-        if settings.language_weight:
-            loss = model(texts.batch(rows, model).to(model.device), random=random)
-            language_loss = settings.language_weight * loss.mean
-        if not settings.adversarial:
-            return Read(texts.read(rows, model, random), language_loss)
-        movable = MovableTexts(texts, rows, model, network)
-        moves = movable.unmoved()
-
-        def again() -> TextLayers:
-            assert moves.grad is not None
-            return movable.read(movable.worst(moves.grad, settings.adversarial), random)
-
-        return Read(movable.read(moves, random), language_loss, again)
+        layers = texts.read(rows, model, random)
+        if random is None or not settings.language_weight:
+            return Read(layers)
+        loss = model(texts.batch(rows, model).to(model.device), random=random)
+        return Read(layers, settings.language_weight * loss.mean)
 
     parts = [
         Part(modules, top_share * settings.rate_decay**depth, depth * settings.unfreeze_epochs)

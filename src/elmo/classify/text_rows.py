@@ -76,20 +76,9 @@ class TextRows:
         self, rows: Sequence[int], model: BiLM, random: Randomness | None = None
     ) -> TextLayers:
         """Read some texts side by side; gradients flow to the biLM if they are on."""
-        return self.read_batch(self.batch(rows, model), rows, model, random)
-
-    def read_batch(
-        self,
-        batch: Batch,
-        rows: Sequence[int],
-        model: BiLM,
-        random: Randomness | None = None,
-        shift: torch.Tensor | None = None,
-    ) -> TextLayers:
-        """Read the batch of some texts; a `shift` is added to the vectors of its words."""
         lengths: list[int] = self.lengths_of(rows).tolist()
-        window = max(lengths) + 2
-        read = read_layers(model, [batch], lengths, window, random=random, shift=shift)
+        batch = self.batch(rows, model)
+        read = read_layers(model, [batch], lengths, window=max(lengths) + 2, random=random)
         return TextLayers(read.layers, read.lengths, self.own_numbers(rows).to(model.device))
 
     @torch.no_grad()

@@ -30,13 +30,11 @@ def read_layers(
     state: BiLMState | None = None,
     random: Randomness | None = None,
     wanted: Sequence[int] | None = None,
-    shift: Tensor | None = None,
 ) -> LayerActivations:
     """The layers of texts of so many words, read side by side in windows of so many steps.
 
     Gradients flow, within a window, if they are on; `random` draws the dropout of the biLM. Only
-    the `wanted` layers are given, by default all, and what is above them is not computed. A
-    `shift` is added to the vectors of the distinct words of a window, (words, width).
+    the `wanted` layers are given, by default all, and what is above them is not computed.
     """
     wanted = range(1 + model.config.layers) if wanted is None else wanted
     lengths = torch.tensor(words, device=model.device)
@@ -45,7 +43,6 @@ def read_layers(
     for number, batch in enumerate(windows):
         batch = batch.to(model.device)
         vectors = model.token_layer(batch.words).to(model.compute_dtype)
-        vectors = vectors if shift is None else vectors + shift
         paths = _paths(model, batch, number * window, lengths, wanted, state, random)
         if torch.is_grad_enabled():
             found, state = _read_with_gradients(paths, vectors, layers)
