@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo.bilm.model import BiLM, LayerActivations, Randomness
 from elmo.checkpoint import LoadedModel, Text
 from elmo.classify.network import TextLayers
-from elmo.contextual.groups import read_alike
+from elmo.contextual.groups import read_alike, usual_batch_tokens
 from elmo.contextual.portions import tokenised
 from elmo.contextual.reading import read_layers
 from elmo.text.batches import Batch, sentence_batch
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 Rows = NDArray[np.int64]
 OnTexts = Callable[[int, int], None]
 """Told how many more texts, and words of them, are done."""
-BATCH_TOKENS = 16384
 TOKENS_AT_ONCE = 1 << 17
 """Of many texts, so many words are sorted by length and read together."""
 
@@ -85,7 +84,7 @@ class TextRows:
     def read_all(self, model: BiLM) -> Iterator[tuple[list[int], LayerActivations]]:
         """Read every text once, those of like length side by side; gives the rows read as well."""
         for first, some in _portions(self.words):
-            for group in read_alike(model, some, BATCH_TOKENS):
+            for group in read_alike(model, some, usual_batch_tokens(model)):
                 yield [first + number for number in group.texts], group.activations
 
 

@@ -29,7 +29,7 @@ from elmo.pretrain.optimizer import compute_precision
 from elmo.shipped import BILM
 from elmo.text.tokenizers import Tokenizer
 
-BATCHES_AT_ONCE = 8
+BATCHES_AT_ONCE = 4
 """Texts are sorted by length within so many batches, which are then in memory together."""
 
 Several = TypeVar("Several", bound=Iterable[Text])
@@ -117,19 +117,19 @@ class Embedder:
     def encode(
         self, texts: Sequence[Text], *, output: Literal["pooled"] = "pooled", layer: Layer = "mix",
         pooling: str = "mean", pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int = 8192, progress: Listener | None = None,
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
     ) -> Vectors: ...  # fmt: skip
     @overload
     def encode(
         self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
         pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int = 8192, progress: Listener | None = None,
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
     ) -> list[Vectors]: ...  # fmt: skip
     @overload
     def encode(
         self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
         pad: Literal[True], start: Start = "zero",
-        slots: int = 1, batch_tokens: int = 8192, progress: Listener | None = None,
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
     ) -> Padded: ...  # fmt: skip
     def encode(
         self,
@@ -185,7 +185,7 @@ class Embedder:
         total: int | None,
     ) -> Iterator[Vectors]:
         pace = None if progress is None else Pace(progress, total)
-        size = BATCHES_AT_ONCE * encoder.config.batch_tokens
+        size = BATCHES_AT_ONCE * encoder.batch_tokens
         for portion in portions(tokenised(self.loaded, texts), size, encoder.config.slots):
             tell_empty(portion)
             words = [text.words for text in portion]

@@ -29,8 +29,9 @@ class EncodeConfig:
     context; carry: that in which the text before was left, as the original ELMo does."""
     slots: int = 1
     """For carry: texts read side by side, each going on from the one so many before it."""
-    batch_tokens: int = 8192
-    """Words read in one step, padding included; longer texts are read in several."""
+    batch_tokens: int | None = None
+    """Words read in one step, padding included; longer texts are read in several. None: 8,192 to
+    32,768, the more, the smaller the model."""
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -53,5 +54,5 @@ class EncodeConfig:
             yield f"slots: must be positive, got {self.slots}"
         if self.slots > 1 and self.start != "carry":
             yield f"slots: only start=carry reads in slots, but start is {self.start!r}"
-        if self.batch_tokens < 2:
+        if self.batch_tokens is not None and self.batch_tokens < 2:
             yield f"batch_tokens: at least 2 are needed, got {self.batch_tokens}"

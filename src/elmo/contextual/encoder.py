@@ -12,7 +12,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLM, BiLMState, LayerActivations
 from elmo.config import check
 from elmo.contextual.encode_config import EncodeConfig
-from elmo.contextual.groups import GroupLayers, read_alike, read_in_order
+from elmo.contextual.groups import GroupLayers, read_alike, read_in_order, usual_batch_tokens
 from elmo.contextual.mix import LayerMix
 from elmo.contextual.mix_config import MixConfig
 from elmo.contextual.pooling import pool
@@ -33,6 +33,7 @@ class Encoder:
         self.model = model
         self.config = config
         self.state = start
+        self.batch_tokens = config.batch_tokens or usual_batch_tokens(model)
         self._wanted = _wanted(config, model)
         self._mix = _mix_for(config, model, mix)
 
@@ -62,7 +63,7 @@ class Encoder:
     def _groups(self, texts: Sequence[Sequence[str]]) -> Iterator[GroupLayers]:
         if not texts:
             return
-        size = self.config.batch_tokens
+        size = self.batch_tokens
         if self.config.start != "carry":
             yield from read_alike(self.model, texts, size, self.state, self._wanted)
             return

@@ -20,6 +20,9 @@ from elmo.text.shards import Shard
 from elmo.text.vocabulary import BEGIN, END
 
 Words = Sequence[str]
+CELLS_A_BATCH = 1 << 22
+"""What a layer may hold of a batch; many words at a time take less time, each, than few."""
+FEWEST_TOKENS, MOST_TOKENS = 8192, 32768
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,11 @@ class _Numbered:
 
     def windows(self, group: Group, window: int) -> Iterator[Batch]:
         return read_group(self.shard, group, self.table, window)
+
+
+def usual_batch_tokens(model: BiLM) -> int:
+    """How many words are read at a time where nobody says: the more, the smaller the model."""
+    return min(max(CELLS_A_BATCH // model.config.hidden, FEWEST_TOKENS), MOST_TOKENS)
 
 
 def read_alike(

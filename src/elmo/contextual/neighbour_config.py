@@ -34,8 +34,9 @@ class NeighbourConfig:
     """Which random sample."""
     occurrence: int = 1
     """Which one is meant where the word is in the sentence several times, counted from 1."""
-    batch_tokens: int = 4096
-    """Words read in one step, padding included; longer texts are read in several."""
+    batch_tokens: int | None = None
+    """Words read in one step, padding included; longer texts are read in several. None: 8,192 to
+    32,768, the more, the smaller the model."""
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
@@ -46,5 +47,5 @@ class NeighbourConfig:
             yield f"layer: expected a number or one of {', '.join(WORD_LAYERS)}; got {self.layer!r}"
         if self.distinct not in DISTINCT:
             yield f"distinct: expected one of {', '.join(DISTINCT)}; got {self.distinct!r}"
-        if self.batch_tokens < 2:
+        if self.batch_tokens is not None and self.batch_tokens < 2:
             yield f"batch_tokens: at least 2 are needed, got {self.batch_tokens}"

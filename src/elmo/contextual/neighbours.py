@@ -102,7 +102,7 @@ def _search(
     encoder: Encoder, texts: Iterable[TokenisedText], nearest: Nearest, pace: Pace | None
 ) -> None:
     """Compare the words of all texts, the vectors of some in memory at a time."""
-    for portion in portions(texts, BATCHES_AT_ONCE * encoder.config.batch_tokens):
+    for portion in portions(texts, BATCHES_AT_ONCE * encoder.batch_tokens):
         words = [text.words for text in portion]
         vectors = encoder.encode(words, None if pace is None else pace.add)
         for text, rows in zip(portion, vectors, strict=True):
