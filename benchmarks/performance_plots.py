@@ -51,7 +51,9 @@ def draw_quality(curves: Sequence[Curve], path: Path) -> None:
         axes.plot(curve.seconds, curve.perplexity, "o-", color=colour, markersize=3, linewidth=1.4)
     for curve in curves[:2]:
         _note(axes, curve.name.partition(",")[0], (curve.seconds[0], curve.perplexity[0]))
-    axes.axhline(curves[0].perplexity[-1], color=FAINT, linewidth=0.9, linestyle=(0, (3, 3)))
+    end = curves[0].perplexity[-1]
+    axes.axhline(end, color=FAINT, linewidth=0.9, linestyle=(0, (3, 3)))
+    _note(axes, shown(end), (curves[0].seconds[-1], end))
     axes.set(xscale="log", yscale="log")
     _tidy(axes, "seconds of training", "held-out perplexity")
     _save(picture, path)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench_files import read_bench
+from bench_files import read_bench, shown
 from performance_plots import SCALES, draw_growth, draw_quality, draw_training
 
 
@@ -37,3 +37,8 @@ def test_words_are_words(results: Path, tmp_path: Path):
     assert all(title in growth for title in SCALES.values())
     training = drawn(results, "training", tmp_path / "training.svg")
     assert "default, fp32, one core taken" in training or "default, bf16" in training
+
+
+def test_what_is_to_be_reached_has_its_number(results: Path, tmp_path: Path):
+    end = read_bench(results / "time_to_quality.json").curves[0].perplexity[-1]
+    assert f">{shown(end)}<" in drawn(results, "time_to_quality", tmp_path / "quality.svg")
