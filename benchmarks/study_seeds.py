@@ -86,7 +86,7 @@ def together(predictions: list[NDArray[np.int64]], gold: NDArray[np.int64]) -> s
     votes = 2 * np.stack(counts)
     votes[np.arange(len(gold)), predictions[0]] += 1
     accuracy = (votes.argmax(1) == gold).mean()
-    wrong = np.mean([some != gold for some in predictions], axis=0) == 1
+    wrong = np.all([some != gold for some in predictions], axis=0)
     return (
         f"A vote of these {len(predictions)} runs: {accuracy:.4f}; wrong in all of them: "
         f"{wrong.mean():.4f} of the test rows."

@@ -63,9 +63,14 @@ def test_seeds_means_and_paired_tests(
         "| 0.250, 0.750 |"
     )
     assert "**0.8500 ± 0.0707**" in lines[4]
-    assert len({line.count("|") for line in lines[:6]}) == 1
+    table, below = lines[:6], lines[6:]
+    assert len({line.count("|") for line in table}) == 1
+    assert below == [
+        "",
+        "A vote of these 2 runs: 0.9000; wrong in all of them: 0.0000 of the test rows.",
+    ]
     run(study, rows, monkeypatch, "--rows", "tfidf", "svd-2")
-    assert capsys.readouterr().out.splitlines()[2:6] == [lines[5], *lines[2:5]]
+    assert capsys.readouterr().out.splitlines()[2:] == [lines[5], *lines[2:5], *below]
 
 
 def test_a_vote_and_what_all_have_wrong() -> None:
