@@ -73,11 +73,23 @@ def test_words_to_predict_when_a_model_is_gone_on_from(vocabulary, kind, loss):
     assert counts["cat"] == (6 if loss == "none" else old["cat"])
 
 
-def test_word_vectors_of_another_size_are_refused(vocabulary, tmp_path):
+def test_word_vectors_longer_than_the_models_are_refused(vocabulary, tmp_path):
     path = tmp_path / "vectors.txt"
-    path.write_text("1 3\ncat 1 2 3\n")
-    with pytest.raises(UserError, match="--word-dim 3"):
+    path.write_text("1 5\ncat 1 2 3 4 5\n")
+    with pytest.raises(UserError, match="--word-dim 5 or more"):
         set_word_vectors(fresh_model(WORDS, vocabulary, 0), path)
+
+
+def test_shorter_word_vectors_are_the_first_numbers_of_longer_ones(vocabulary, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("cat 1 2 3\nzebra 4 5 6\ndog 7 8 9\n")
+    model, fresh = fresh_model(WORDS, vocabulary, 0), fresh_model(WORDS, vocabulary, 0)
+    assert set_word_vectors(model, path) == 2 / len(vocabulary)
+    cat, dog = vocabulary.id("cat"), vocabulary.id("dog")
+    expected = fresh.token_layer.words.weight.detach().clone()
+    expected[cat, :3] = torch.tensor([1.0, 2, 3])
+    expected[dog, :3] = torch.tensor([7.0, 8, 9])
+    assert torch.equal(model.token_layer.words.weight, expected)
 
 
 def test_vectors_without_a_known_word_are_refused(vocabulary, tmp_path):

@@ -1,4 +1,4 @@
-"""Word vectors in word2vec's formats."""
+"""Word vectors in word2vec's formats and in GloVe's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def as_text(rows: list[list[float]]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-@given(tables, st.sampled_from([as_binary, as_text]), st.booleans())
+def as_glove(rows: list[list[float]]) -> bytes:
+    return as_text(rows).split(b"\n", 1)[1]
+
+
+@given(tables, st.sampled_from([as_binary, as_text, as_glove]), st.booleans())
 def test_what_was_written_is_read(tmp_path_factory, rows, write, packed):
     path = tmp_path_factory.mktemp("vectors") / ("v.bin.gz" if packed else "v.bin")
     content = write(rows)
@@ -56,12 +60,31 @@ def test_words_that_nobody_asked_for_are_passed_over(tmp_path):
     assert found[3].tolist() == [3, 4]
 
 
+def test_a_word_takes_the_vector_of_its_lower_case_form_if_it_has_none(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text("bush 1 2\nUS 3 4\nus 5 6\nbush 7 8\n. . . 9 9\n")
+    words = ("Bush", "BUSH", "bush", "US", "Us", "Cat", ". . .")
+    found = read_word_vectors(path, Vocabulary((*SPECIAL_WORDS, *words), (1,) * 10))
+    vectors = {words[place - 3]: vector.tolist() for place, vector in found.items()}
+    assert vectors == {
+        "Bush": [1, 2],
+        "BUSH": [1, 2],
+        "bush": [1, 2],
+        "US": [3, 4],
+        "Us": [5, 6],
+        ". . .": [9, 9],
+    }
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"", "first line"),
         (b"hello world\n", "first line"),
         (b"1 999999999999\ncat 1\n", "expected 1 to"),
+        (b"cat\n", "first line"),
+        (b"cat 1 two\n", "first line"),
+        (b"cat 1 2\nnaive 1\n", "line 2"),
         (b"2 2\ncat 1 2\nnaive 1\n", "line 3"),
         (as_binary([[1.5, 2.5], [3.5, 4.5]])[:-7], "cut short"),
         (b"3 2\ncat 1 2\n", "cut short, 1 of 3"),

@@ -46,7 +46,7 @@ class Arguments:
     """Go on from this model on new text; its vocabulary grows by the new words. An official model
     first learns a softmax for the words of the text (--frozen-share), then all of it is trained."""
     word_vectors: Path | None = None
-    """Initialise the words from this file in word2vec format."""
+    """Initialise the words from this file, in word2vec's format or GloVe's."""
     held_out: tuple[str, ...] = ()
     """Texts to validate on, instead of a part of the sources."""
     cache: Path | None = None

@@ -26,20 +26,23 @@ def fresh_model(config: BiLMConfig, vocabulary: Vocabulary, seed: int) -> BiLM:
 
 
 def set_word_vectors(model: BiLM, path: Path) -> float:
-    """Give the words of a word2vec-format file its vectors; return the share of words found."""
+    """Give the words of a file its vectors; return the share of words found.
+
+    Vectors shorter than the model's are the first numbers of its own, whose others stay random.
+    """
     vectors = model.token_layer.word_vectors
     if vectors is None:
         raise UserError("word_vectors: a character model has no word vectors to initialise")
     size = vector_size(path)
-    if size != vectors.shape[1]:
+    if size > vectors.shape[1]:
         raise UserError(
             f"{path}: vectors of {size} numbers, but word_dim is {vectors.shape[1]}; "
-            f"use --word-dim {size}"
+            f"use --word-dim {size} or more"
         )
     found = read_word_vectors(path, model.vocabulary)
     with torch.no_grad():
         for place, vector in found.items():
-            vectors[place] = torch.from_numpy(vector.copy())
+            vectors[place, :size] = torch.from_numpy(vector.copy())
     if not found:
         raise UserError(f"{path}: none of its words is in the vocabulary")
     return len(found) / len(model.vocabulary)

@@ -1,11 +1,13 @@
-"""Word vectors in word2vec's two formats, text and binary, read for the words that are wanted."""
+"""Word vectors in word2vec's two formats or in GloVe's, read for the words that are wanted."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +20,46 @@ LARGEST_DIMENSION = 100_000
 Floats = NDArray[np.float32]
 
 
+class _Kind(NamedTuple):
+    """How a file is written."""
+
+    format: Literal["text", "binary", "glove"]
+    size: int
+    count: int
+    """How many vectors are announced; GloVe's files announce none."""
+
+
 def read_word_vectors(path: Path, vocabulary: Vocabulary) -> dict[int, Floats]:
-    """The vectors of the words that a vocabulary knows, by id."""
-    pairs = all_word_vectors(path)
-    return {vocabulary.ids[word]: vector for word, vector in pairs if word in vocabulary.ids}
+    """The vectors of the words that a vocabulary knows, by id.
+
+    A word that the file does not hold takes the vector of its lower-case form: much-used vectors
+    are of lower-case words.
+    """
+    lowered = defaultdict[str, list[int]](list)
+    for place, word in enumerate(vocabulary.words):
+        if word != word.lower():
+            lowered[word.lower()].append(place)
+    same, other = dict[int, Floats](), dict[int, Floats]()
+    for word, vector in all_word_vectors(path):
+        if word in vocabulary.ids:
+            same.setdefault(vocabulary.ids[word], vector)
+        for place in lowered.get(word, ()):
+            other.setdefault(place, vector)
+    return other | same
 
 
 def all_word_vectors(path: Path) -> Iterator[tuple[str, Floats]]:
     """Every word of a file with its vector, one at a time."""
     try:
         with _opened(path) as stream:
-            count, size = _header(path, stream.readline())
-            read = _text if _looks_like_text(path, size) else _binary
-            yield from read(path, stream, count, size)
+            first = stream.readline()
+            kind = _kind(path, first)
+            if kind.format == "glove":
+                yield from _text(path, chain([first], stream), kind, first_line=1)
+            elif kind.format == "text":
+                yield from _text(path, stream, kind, first_line=2)
+            else:
+                yield from _binary(path, stream, kind)
     except (EOFError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: cut short or damaged ({error})") from None
     except OSError as error:
@@ -38,10 +67,10 @@ def all_word_vectors(path: Path) -> Iterator[tuple[str, Floats]]:
 
 
 def vector_size(path: Path) -> int:
-    """The dimension that the file's first line announces."""
+    """How many numbers a vector of the file has."""
     try:
         with _opened(path) as stream:
-            return _header(path, stream.readline())[1]
+            return _kind(path, stream.readline()).size
     except OSError as error:
         raise explained(error, path) from error
 
@@ -50,17 +79,21 @@ def _opened(path: Path) -> BinaryIO:
     return cast("BinaryIO", gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
 
 
-def _header(path: Path, line: bytes) -> tuple[int, int]:
-    parts = line.split()
-    if len(parts) != 2 or not all(part.isdigit() for part in parts):
-        raise UserError(
-            f"{path}: expected word2vec format, whose first line holds the number of words and "
-            f"their dimension; got {line[:60]!r}"
-        )
-    count, size = int(parts[0]), int(parts[1])
-    if not 1 <= size <= LARGEST_DIMENSION:
-        raise UserError(f"{path}: vectors of {size} numbers; expected 1 to {LARGEST_DIMENSION}")
-    return count, size
+def _kind(path: Path, first: bytes) -> _Kind:
+    """What the first line says: how many vectors of which size, or it is a vector itself."""
+    parts = first.split()
+    if len(parts) == 2 and all(part.isdigit() for part in parts):
+        count, size = int(parts[0]), int(parts[1])
+        if not 1 <= size <= LARGEST_DIMENSION:
+            raise UserError(f"{path}: vectors of {size} numbers; expected 1 to {LARGEST_DIMENSION}")
+        return _Kind("text" if _looks_like_text(path, size) else "binary", size, count)
+    size = len(parts) - 1
+    if 1 <= size <= LARGEST_DIMENSION and _are_numbers(parts[1:]):
+        return _Kind("glove", size, 0)
+    raise UserError(
+        f"{path}: expected word2vec format, whose first line holds the number of words and "
+        f"their dimension, or GloVe's, whose lines are a word and its numbers; got {first[:60]!r}"
+    )
 
 
 def _looks_like_text(path: Path, size: int) -> bool:
@@ -68,33 +101,42 @@ def _looks_like_text(path: Path, size: int) -> bool:
     with _opened(path) as stream:
         stream.readline()
         fields = stream.readline(64 * (size + 2)).rstrip().rsplit(b" ", size)
+    return len(fields) == size + 1 and _are_numbers(fields[1:])
+
+
+def _are_numbers(fields: Sequence[bytes]) -> bool:
     try:
-        return len([float(field) for field in fields[1:]]) == size
+        for field in fields:
+            float(field)
     except ValueError:
         return False
+    return True
 
 
-def _text(path: Path, stream: BinaryIO, count: int, size: int) -> Iterator[tuple[str, Floats]]:
-    number = 1
-    for number, line in enumerate(stream, start=2):
-        word, *values = line.rstrip().rsplit(b" ", size)
+def _text(
+    path: Path, lines: Iterable[bytes], kind: _Kind, first_line: int
+) -> Iterator[tuple[str, Floats]]:
+    found = 0
+    for number, line in enumerate(lines, start=first_line):
+        word, *values = line.rstrip().rsplit(b" ", kind.size)
         try:
             vector = np.array(values, np.float32)
         except ValueError:
             vector = np.empty(0, np.float32)
-        if len(vector) != size:
-            raise UserError(f"{path}, line {number}: expected a word and {size} numbers")
+        if len(vector) != kind.size:
+            raise UserError(f"{path}, line {number}: expected a word and {kind.size} numbers")
+        found += 1
         yield word.decode("utf-8", "replace"), vector
-    if number - 1 < count:
-        raise _cut_short(path, number - 1, count)
+    if found < kind.count:
+        raise _cut_short(path, found, kind.count)
 
 
-def _binary(path: Path, stream: BinaryIO, count: int, size: int) -> Iterator[tuple[str, Floats]]:
-    for number in range(count):
+def _binary(path: Path, stream: BinaryIO, kind: _Kind) -> Iterator[tuple[str, Floats]]:
+    for number in range(kind.count):
         word = _word(stream)
-        content = stream.read(4 * size)
-        if len(content) < 4 * size:
-            raise _cut_short(path, number, count)
+        content = stream.read(4 * kind.size)
+        if len(content) < 4 * kind.size:
+            raise _cut_short(path, number, kind.count)
         yield word, np.frombuffer(content, np.float32)
 
 
