@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.classify.toy import toy_config, toy_model, toy_texts
+from tests.classify.toy import TOPICS, toy_config, toy_model, toy_texts
 
 from elmo.classify.config import FineTuningConfig
 from elmo.classify.features import FrozenFeatures
@@ -19,6 +19,7 @@ from elmo.classify.text_rows import TextRows, cut_into_words
 from elmo.classify.train import Surroundings, _class_weights, train
 from elmo.contextual.mix_config import MixConfig
 from elmo.errors import ConfigError, UserError
+from elmo.static.vectors import StaticVectors
 
 DATA = toy_texts()
 BASE = toy_config()
@@ -43,6 +44,25 @@ def test_trainable_weights_change_and_the_bilm_does_not() -> None:
     right = trained.probabilities.argmax(1) == trained.classes
     assert right.mean() >= 0.9
     assert trained.trouble is None
+
+
+def test_words_never_seen_are_understood_by_the_vectors_given_for_them() -> None:
+    like = {"animals": [2.0, -1], "weather": [-1.0, 2]}
+    rows = {word: like[topic] for topic, words in TOPICS.items() for word in words}
+    rows |= {"horse": like["animals"], "snow": like["weather"]}
+    given = StaticVectors(tuple(rows), np.array(list(rows.values()), np.float32))
+    trained = train(toy_model(), DATA, BASE, word_vectors=given)
+    labels = [one.label for one in trained.classifier.predict(["Horse", "the snow", "HORSE"])]
+    assert labels == ["animals", "weather", "animals"]
+    without = train(toy_model(), DATA, BASE).classifier.probabilities(["Horse", "Snow"])
+    assert np.array_equal(without[0], without[1])
+
+
+def test_without_own_words_there_is_nothing_to_begin_with_given_vectors() -> None:
+    given = StaticVectors(("cat",), np.ones((1, 2), np.float32))
+    config = replace(BASE, network=replace(BASE.network, own_words=0))
+    with pytest.raises(UserError, match="--own-words 2"):
+        train(MODEL, DATA, config, word_vectors=given)
 
 
 def test_frozen_weights_do_not_change_at_all() -> None:

@@ -62,6 +62,23 @@ def test_a_folder_holds_classifier_figures_pictures_and_card(tmp_path: Path) -> 
     assert [entry["epoch"] for entry in log] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    vectors = tmp_path / "glove.txt"
+    vectors.write_text("cat 1 2\nzebra 3 4\nhail 5 6\n")
+    made = train_classifier(
+        str(tmp_path / "train.csv"), tmp_path / "bilm", tmp_path / "out", toy_config(),
+        word_vectors=vectors,
+    )  # fmt: skip
+    again = load_classifier(tmp_path / "out")
+    assert again.network.own_words is not None
+    assert again.network.own_words.weight[again.own.id("zebra")].tolist() == [3, 4, 0, 0]
+    texts = ["the Zebra", "Hail on a cat", "a cat"]
+    expected = made.trained.classifier.probabilities(texts)
+    np.testing.assert_array_equal(again.probabilities(texts), expected)
+    assert not np.array_equal(expected[0], again.probabilities(["the unheard"])[0])
+
+
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
     write_toy(tmp_path)
     with pytest.raises(UserError, match="already exists"):

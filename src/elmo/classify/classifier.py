@@ -43,8 +43,9 @@ class TextClassifier:
         """Texts cut into words, ready to be read."""
         if isinstance(texts, str):
             raise UserError("expected several texts, got one string; put it in a list: [text]")
-        words = cut_into_words(self.loaded, texts, self.config.network.max_words)
-        return TextRows(words, self.own)
+        network = self.config.network
+        words = cut_into_words(self.loaded, texts, network.max_words)
+        return TextRows(words, self.own, network.own_lower_case)
 
     def probabilities(
         self, texts: Sequence[Text] | TextRows, on_texts: OnTexts | None = None

@@ -26,6 +26,8 @@ class NetworkConfig:
     [x; ELMo]; 0: the biLM's alone."""
     own_min_count: int = 3
     """A word gets a vector of its own if the training texts hold it so often."""
+    own_lower_case: bool = False
+    """A word without a vector of its own takes that of its lower-case form."""
     encoder: Literal["none", "lstm", "attention"] = "none"
     """What reads the vectors of the words before they are pooled: nothing, an LSTM in both
     directions, or words that attend to each other."""

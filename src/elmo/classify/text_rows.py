@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from elmo.bilm.model import BiLM, LayerActivations, Randomness
 from elmo.checkpoint import LoadedModel, Text
 from elmo.classify.network import TextLayers
+from elmo.classify.own_words import own_numbers
 from elmo.contextual.groups import read_alike, usual_batch_tokens
 from elmo.contextual.portions import tokenised
 from elmo.contextual.reading import read_layers
@@ -35,6 +36,8 @@ class TextRows:
     words: list[list[str]]
     own: Vocabulary
     """The words that have vectors of their own."""
+    lower_case: bool = False
+    """Whether words without one take that of their lower-case form."""
     _numbers: dict[int, NDArray[np.int32]] = field(
         default_factory=dict[int, NDArray[np.int32]], init=False, repr=False, compare=False
     )
@@ -63,7 +66,8 @@ class TextRows:
         """Looked up when a text is read for the first time, not in every epoch."""
         found = self._numbers.get(row)
         if found is None:
-            found = self._numbers[row] = self.own.encode(self.words[row]).astype(np.int32)
+            found = own_numbers(self.own, self.words[row], self.lower_case)
+            self._numbers[row] = found
         return found
 
     def batch(self, rows: Sequence[int], model: BiLM) -> Batch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from elmo.classify.labelled import LabelledTexts
 from elmo.classify.labels import Labels
 from elmo.classify.loop import LossIsNoNumberError, Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
-from elmo.classify.own_words import own_vocabulary
+from elmo.classify.own_words import begin_as_given, own_vocabulary, with_given
 from elmo.classify.phases import Phase, phases
 from elmo.classify.reports import EpochReport, Listener
 from elmo.classify.split import Split, development_split
@@ -28,6 +28,8 @@ from elmo.config import check
 from elmo.contextual.progress import Listener as TextListener
 from elmo.contextual.progress import Pace
 from elmo.errors import UserError
+from elmo.static.vectors import StaticVectors
+from elmo.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,18 @@ def train(
     data: LabelledTexts,
     config: ClassifierConfig,
     surroundings: Surroundings | None = None,
+    word_vectors: StaticVectors | None = None,
 ) -> Trained:
-    """Train a classifier on texts and their labels; fine-tuning changes the biLM given."""
+    """Train a classifier on texts and their labels; fine-tuning changes the biLM given.
+
+    Own word vectors begin as the `word_vectors`, if there are any.
+    """
+    if word_vectors is not None:
+        config = replace(config, network=replace(config.network, own_lower_case=True))
     check(config)
     started = time.monotonic()
     around = surroundings or Surroundings()
-    labels, task = _task(loaded, data, config)
+    labels, task = _task(loaded, data, config, word_vectors)
     bilm = loaded.model.config
     network = seeded_network(
         config.network,
@@ -78,7 +86,10 @@ def train(
         dim=2 * bilm.width,
         classes=len(labels),
         own_vocabulary=len(task.texts.own),
-    ).to(loaded.model.device)
+    )
+    if word_vectors is not None:
+        _begin_as_given(network, task.texts.own, word_vectors)
+    network = network.to(loaded.model.device)
     history: list[EpochReport] = []
     loaded.model.requires_grad_(False)
     phase, trouble = _learn(network, loaded, task, config, around, history)
@@ -97,7 +108,10 @@ def train(
 
 
 def _task(
-    loaded: LoadedModel, data: LabelledTexts, config: ClassifierConfig
+    loaded: LoadedModel,
+    data: LabelledTexts,
+    config: ClassifierConfig,
+    word_vectors: StaticVectors | None,
 ) -> tuple[Labels, Task]:
     if data.labels is None:
         raise UserError("expected labelled texts to learn from, but these have no labels")
@@ -108,10 +122,22 @@ def _task(
     words = cut_into_words(loaded, data.texts, config.network.max_words)
     # Texts for development must not say which words are known.
     own = own_vocabulary([words[int(row)] for row in split.train], config.network.own_min_count)
+    if word_vectors is not None:
+        own = with_given(own, word_vectors)
     weights = _class_weights(classes[split.train], len(labels), config)
     device = loaded.model.device
     weights = None if weights is None else weights.to(device)
-    return labels, Task(TextRows(words, own), classes, split, weights)
+    texts = TextRows(words, own, config.network.own_lower_case)
+    return labels, Task(texts, classes, split, weights)
+
+
+def _begin_as_given(network: ClassifierNetwork, own: Vocabulary, given: StaticVectors) -> None:
+    if network.own_words is None:
+        raise UserError(
+            f"own_words is 0, so there is nothing that could begin with word vectors; "
+            f"use --own-words {given.dim}"
+        )
+    begin_as_given(network.own_words.weight, own, given)
 
 
 def _learn(

@@ -12,12 +12,14 @@ from elmo.classify.config import ClassifierConfig
 from elmo.classify.evaluate import Evaluation, can_draw, evaluate, judge, write_evaluation
 from elmo.classify.folder import save_classifier
 from elmo.classify.labelled import LabelledTexts, read_labelled
+from elmo.classify.own_words import MOST_GIVEN
 from elmo.classify.reports import kept_epoch
 from elmo.classify.train import Surroundings, Trained, train
 from elmo.config import check
 from elmo.errors import UserError
 from elmo.files import folder_written_whole, write_json_lines, write_text
 from elmo.interop.models import open_model
+from elmo.static.vectors import StaticVectors
 from elmo.text.readers.options import ReadOptions
 
 TRAIN, DEVELOPMENT, TEST = "train", "development", "test"
@@ -47,15 +49,20 @@ def train_classifier(
     device: str = "cpu",
     command: str = "",
     surroundings: Surroundings | None = None,
+    word_vectors: Path | str | None = None,
 ) -> ClassifierRun:
-    """Train on labelled files and write a folder; `reference` names the biLM, not copies it."""
+    """Train on labelled files and write a folder; `reference` names the biLM, not copies it.
+
+    Own word vectors begin as those of the file `word_vectors`, if there is one.
+    """
     config, out = config or ClassifierConfig(), Path(out)
     check(config)
     _check_folder(out, config, reference)
     loaded = open_model(model, device)
     data = read_labelled(sources, read, label_column)
     held = read_labelled(test, read, label_column) if test else None
-    trained = train(loaded, data, config, surroundings)
+    given = None if word_vectors is None else StaticVectors.load(word_vectors, MOST_GIVEN)
+    trained = train(loaded, data, config, surroundings, given)
     evaluations = _evaluations(trained, data, held)
     names = [sources] if isinstance(sources, str) else sources
     with folder_written_whole(out) as beside:

@@ -31,6 +31,8 @@ class Arguments:
     elmo classify train mail.csv --label-column folder --out runs/mail --mix function
 
     elmo classify train ag_news --out runs/tuned --fine-tune-epochs 2
+
+    elmo classify train ag_news --out runs/glove --word-vectors glove.6B.100d.txt
     """
 
     sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")]
@@ -41,6 +43,9 @@ class Arguments:
     """A biLM's folder, or official files; none: the news model that comes with elmo."""
     test: tuple[str, ...] = ()
     """Labelled texts to measure on, in the same columns."""
+    word_vectors: Path | None = None
+    """Own word vectors begin as those of this file, in word2vec's format or GloVe's; all words of
+    it get one, at most 400,000, and serve words with capitals that it does not hold."""
     reference: Flag = False
     """Name the biLM by path and checksum, do not copy it."""
     saved_precision: Literal["fp32", "bf16"] = "fp32"
@@ -83,6 +88,7 @@ def run(given: Arguments) -> int:
             device=given.device,
             command=shlex.join(["elmo", *sys.argv[1:]]),
             surroundings=Surroundings(given.out.parent, display.report, display.texts),
+            word_vectors=given.word_vectors,
         )
     _tell(made, as_json=given.json)
     if made.trained.trouble is not None:

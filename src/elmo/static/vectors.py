@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -129,10 +130,11 @@ class StaticVectors:
         write_word_vectors(Path(path), self.words, self.vectors)
 
     @classmethod
-    def load(cls, path: Path | str) -> StaticVectors:
-        """Read a file in either of word2vec's formats, of ours or anybody's."""
+    def load(cls, path: Path | str, most: int | None = None) -> StaticVectors:
+        """Read a file in word2vec's formats or GloVe's, of ours or anybody's: all of it, or the
+        `most` vectors that come first."""
         found = dict[str, Floats]()
-        for word, vector in all_word_vectors(Path(path)):
+        for word, vector in islice(all_word_vectors(Path(path)), most):
             found.setdefault(word, vector)
         if not found:
             raise UserError(f"{path}: expected vectors, but the file holds none")

@@ -25,8 +25,8 @@ class _Kind(NamedTuple):
 
     format: Literal["text", "binary", "glove"]
     size: int
-    count: int
-    """How many vectors are announced; GloVe's files announce none."""
+    announced: int
+    """How many vectors the first line speaks of; GloVe's files have no such line."""
 
 
 def read_word_vectors(path: Path, vocabulary: Vocabulary) -> dict[int, Floats]:
@@ -127,16 +127,16 @@ def _text(
             raise UserError(f"{path}, line {number}: expected a word and {kind.size} numbers")
         found += 1
         yield word.decode("utf-8", "replace"), vector
-    if found < kind.count:
-        raise _cut_short(path, found, kind.count)
+    if found < kind.announced:
+        raise _cut_short(path, found, kind.announced)
 
 
 def _binary(path: Path, stream: BinaryIO, kind: _Kind) -> Iterator[tuple[str, Floats]]:
-    for number in range(kind.count):
+    for number in range(kind.announced):
         word = _word(stream)
         content = stream.read(4 * kind.size)
         if len(content) < 4 * kind.size:
-            raise _cut_short(path, number, kind.count)
+            raise _cut_short(path, number, kind.announced)
         yield word, np.frombuffer(content, np.float32)
 
 
