@@ -10,7 +10,13 @@ from hypothesis import given as given_examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from elmo.classify.own_words import begin_as_given, own_numbers, own_vocabulary, with_given
+from elmo.classify.own_words import (
+    begin_as_given,
+    check_given,
+    own_numbers,
+    own_vocabulary,
+    with_given,
+)
 from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import UNKNOWN
@@ -66,11 +72,16 @@ def test_given_words_come_behind_and_begin_as_given() -> None:
     ("vectors", "says"),
     [
         ({"cat": [1.0, 2, 3, 4]}, "--own-words 4 or more"),
-        ({"cat": [1.0, np.nan]}, "infinite or none"),
-        ({"yak": [1.0, 2]}, "none of the words"),
+        ({"cat": [1.0, np.nan]}, "infinite or nan"),
     ],
 )
 def test_vectors_that_cannot_serve_are_refused(vectors: dict[str, list[float]], says: str) -> None:
-    own = with_given(own_vocabulary([["cat"]], 1), given(vectors))
     with pytest.raises(UserError, match=says):
-        begin_as_given(torch.zeros(len(own), 3), own, given(vectors))
+        check_given(given(vectors), 3)
+
+
+def test_vectors_of_other_words_are_refused() -> None:
+    vectors = given({"yak": [1, 2]})
+    own = with_given(own_vocabulary([["cat"]], 1), vectors)
+    with pytest.raises(UserError, match="none of the words"):
+        begin_as_given(torch.zeros(len(own), 3), own, vectors)

@@ -14,9 +14,14 @@ from tests.study.toys import TINY, toy_data, toy_parts
 
 from elmo.classify.labelled import LabelledTexts
 from elmo.errors import UserError
+from elmo.static.vectors import StaticVectors
 from elmo.study.data import read_parts, study_data
 
 DATA = toy_data()
+
+
+def given_vectors(value: float) -> StaticVectors:
+    return StaticVectors(("bank", "unheard"), np.full((2, 3), value, np.float32))
 
 
 @given(st.none() | st.integers(1, 100), st.none() | st.integers(2, 20), st.integers(0, 5))
@@ -45,6 +50,24 @@ def test_own_words_come_from_the_rows_learned_from_alone() -> None:
     assert set(DATA.rows_for(split, 1).own.words[3:]) == seen
 
 
+def test_words_given_with_a_vector_have_one_of_their_own_too() -> None:
+    split = DATA.part(5, None, 0)
+    rows = replace(DATA, word_vectors=given_vectors(1.0)).rows_for(split, 1)
+    known = {*DATA.rows_for(split, 1).own.words, "bank", "unheard"}
+    assert set(rows.own.words) == known
+    assert rows.lower_case
+
+
+def test_given_vectors_are_read_and_must_fit(tmp_path: Path) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_text("bank 1 2 3 4\nunheard 5 6 7 8\n")
+    found = study_data(toy_parts(), None, replace(TINY, word_vectors=str(path))).word_vectors
+    assert found is not None
+    assert found.words == ("bank", "unheard")
+    with pytest.raises(UserError, match="--own-words 4 or more"):
+        study_data(toy_parts(), None, replace(TINY, word_vectors=str(path), own_words=3))
+
+
 def test_the_fingerprint_tells_words_classes_and_parts_apart() -> None:
     changed = [
         replace(DATA, words=[["other"], *DATA.words[1:]]),
@@ -52,8 +75,9 @@ def test_the_fingerprint_tells_words_classes_and_parts_apart() -> None:
         replace(DATA, train_count=79),
         replace(DATA, split=DATA.part(None, None, 0)._replace(development=np.arange(3))),
     ]
+    changed += [replace(DATA, word_vectors=given_vectors(value)) for value in (1.0, 2.0)]
     prints = {DATA.fingerprint, *(one.fingerprint for one in changed)}
-    assert len(prints) == 5
+    assert len(prints) == 7
     assert toy_data().fingerprint == DATA.fingerprint
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.study.toys import TINY, toy_data
+from tests.study.toys import TINY, TOPICS, toy_data
 
 from elmo.contextual.mix_config import MixConfig
 from elmo.static.vectors import StaticVectors
@@ -55,6 +55,18 @@ def test_few_rows_are_read_more_often() -> None:
     found = train_network(DATA, READING, few, shares.append)
     assert len(shares) == 31
     assert found.train is None
+
+
+def test_own_words_begin_as_given() -> None:
+    words = {"money": 3.0, "river": -3.0}
+    rows = {word: size for topic, size in words.items() for word in TOPICS[topic] if word != "bank"}
+    given = StaticVectors(tuple(rows), np.array([[size] * 4 for size in rows.values()], np.float32))
+    data = replace(DATA, word_vectors=given)
+    reading = Reading(NoFeatures(data.rows_for(data.split, 1)), 1, 0)
+    training = Training(config=CONFIG, measures_train=False, least_steps=15)
+    found = train_network(data, reading, training).test.accuracy.value
+    without = train_network(DATA, Reading(NoFeatures(TEXTS), 1, 0), training).test.accuracy.value
+    assert found > 0.9 > without
 
 
 def test_own_words_alone_can_learn_too() -> None:

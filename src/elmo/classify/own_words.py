@@ -1,5 +1,4 @@
-"""The words a classifier has vectors of its own for: frequent ones, and those that vectors are given
-for."""
+"""The words a classifier has vectors of its own for: frequent ones, and those given with one."""
 
 from __future__ import annotations
 
@@ -51,6 +50,17 @@ def with_given(own: Vocabulary, given: StaticVectors) -> Vocabulary:
     return own.grown(words, [0] * len(words))
 
 
+def check_given(given: StaticVectors, size: int) -> None:
+    """Refuse vectors that own ones of so many numbers cannot begin with."""
+    if given.dim > size:
+        raise UserError(
+            f"word_vectors: they have {given.dim} numbers, but own_words is {size}; "
+            f"use --own-words {given.dim} or more"
+        )
+    if not np.isfinite(given.vectors).all():
+        raise UserError("word_vectors: expected finite numbers, but some are infinite or nan")
+
+
 @torch.no_grad()
 def begin_as_given(table: Tensor, own: Vocabulary, given: StaticVectors) -> None:
     """Let words begin with the vectors that are given for them or for their lower-case forms.
@@ -58,19 +68,11 @@ def begin_as_given(table: Tensor, own: Vocabulary, given: StaticVectors) -> None
     Shorter ones are the first numbers of a row. The others stay as they are drawn for words that
     the training texts hold often, which learn them; for words that they do not they are zero.
     """
-    size = table.shape[1]
-    if given.dim > size:
-        raise UserError(
-            f"the word vectors have {given.dim} numbers, but own_words is {size}; "
-            f"use --own-words {given.dim} or more"
-        )
-    if not np.isfinite(given.vectors).all():
-        raise UserError("expected numbers in the word vectors, but some are infinite or none (nan)")
     places = np.array([given.ids.get(word, given.ids.get(word.lower(), -1)) for word in own.words])
     places[: len(SPECIAL_WORDS)] = -1
     has_vector, is_learned = places >= 0, np.array(own.counts) > 0
     if not (has_vector & is_learned).any():
-        raise UserError("none of the words of the texts is among those that vectors are given for")
+        raise UserError("word_vectors: none of the words of the texts has one")
     table[torch.from_numpy(has_vector & ~is_learned)] = 0
     begun = torch.from_numpy(given.vectors[places[has_vector]])
     table[torch.from_numpy(has_vector), : given.dim] = begun

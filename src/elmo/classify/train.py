@@ -19,7 +19,7 @@ from elmo.classify.labelled import LabelledTexts
 from elmo.classify.labels import Labels
 from elmo.classify.loop import LossIsNoNumberError, Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
-from elmo.classify.own_words import begin_as_given, own_vocabulary, with_given
+from elmo.classify.own_words import begin_as_given, check_given, own_vocabulary, with_given
 from elmo.classify.phases import Phase, phases
 from elmo.classify.reports import EpochReport, Listener
 from elmo.classify.split import Split, development_split
@@ -29,7 +29,6 @@ from elmo.contextual.progress import Listener as TextListener
 from elmo.contextual.progress import Pace
 from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
-from elmo.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,10 @@ def train(
 
     Own word vectors begin as the `word_vectors`, if there are any.
     """
-    if word_vectors is not None:
-        config = replace(config, network=replace(config.network, own_lower_case=True))
     check(config)
+    if word_vectors is not None:
+        check_given(word_vectors, config.network.own_words)
+        config = replace(config, network=replace(config.network, own_lower_case=True))
     started = time.monotonic()
     around = surroundings or Surroundings()
     labels, task = _task(loaded, data, config, word_vectors)
@@ -87,8 +87,8 @@ def train(
         classes=len(labels),
         own_vocabulary=len(task.texts.own),
     )
-    if word_vectors is not None:
-        _begin_as_given(network, task.texts.own, word_vectors)
+    if word_vectors is not None and network.own_words is not None:
+        begin_as_given(network.own_words.weight, task.texts.own, word_vectors)
     network = network.to(loaded.model.device)
     history: list[EpochReport] = []
     loaded.model.requires_grad_(False)
@@ -129,15 +129,6 @@ def _task(
     weights = None if weights is None else weights.to(device)
     texts = TextRows(words, own, config.network.own_lower_case)
     return labels, Task(texts, classes, split, weights)
-
-
-def _begin_as_given(network: ClassifierNetwork, own: Vocabulary, given: StaticVectors) -> None:
-    if network.own_words is None:
-        raise UserError(
-            f"own_words is 0, so there is nothing that could begin with word vectors; "
-            f"use --own-words {given.dim}"
-        )
-    begin_as_given(network.own_words.weight, own, given)
 
 
 def _learn(

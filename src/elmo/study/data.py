@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from elmo.checkpoint import LoadedModel
 from elmo.classify.labelled import LabelledTexts, read_labelled
 from elmo.classify.labels import Labels
-from elmo.classify.own_words import own_vocabulary
+from elmo.classify.own_words import MOST_GIVEN, check_given, own_vocabulary, with_given
 from elmo.classify.split import Split, development_split, few_labels
 from elmo.classify.text_rows import TextRows, cut_into_words
+from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
 from elmo.text.readers.options import ReadOptions
 from elmo.text.tokenizers import TokenizerConfig, build_tokenizer
@@ -48,6 +49,8 @@ class StudyData:
     train_count: int
     split: Split
     """Of the training rows: those learned from, and those that choose."""
+    word_vectors: StaticVectors | None = None
+    """What own word vectors begin as."""
 
     @property
     def train(self) -> Rows:
@@ -66,7 +69,10 @@ class StudyData:
         digest.update(self.classes.tobytes())
         digest.update(self.split.development.tobytes())
         for words in self.words:
-            digest.update("\0".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
+            digest.update(_joined(words))
+        if self.word_vectors is not None:
+            digest.update(_joined(self.word_vectors.words))
+            digest.update(self.word_vectors.vectors.tobytes())
         return digest.hexdigest()
 
     def part(self, rows: int | None, per_class: int | None, seed: int) -> Split:
@@ -87,7 +93,9 @@ class StudyData:
     def rows_for(self, split: Split, own_min_count: int) -> TextRows:
         """The texts, with own vectors for the words that the rows learned from hold often."""
         own = own_vocabulary([self.words[int(row)] for row in split.train], own_min_count)
-        return TextRows(self.words, own)
+        if self.word_vectors is None:
+            return TextRows(self.words, own)
+        return TextRows(self.words, with_given(own, self.word_vectors), lower_case=True)
 
 
 def read_parts(
@@ -124,10 +132,23 @@ def study_data(parts: LabelledParts, loaded: LoadedModel | None, config: StudyCo
         labels=labels.names,
         train_count=len(parts.train.texts),
         split=development_split(classes[0], config.development_share, 0, labels.names),
+        word_vectors=_word_vectors(config),
     )
+
+
+def _word_vectors(config: StudyConfig) -> StaticVectors | None:
+    if config.word_vectors is None:
+        return None
+    vectors = StaticVectors.load(config.word_vectors, MOST_GIVEN)
+    check_given(vectors, config.own_words)
+    return vectors
 
 
 def _cut(texts: Sequence[str]) -> list[list[str]]:
     """As a biLM of the study's own would, where no row needs one."""
     cut = build_tokenizer(TokenizerConfig(), None)
     return [cut(text)[:MAX_WORDS] for text in texts]
+
+
+def _joined(words: Sequence[str]) -> bytes:
+    return "\0".join([*words, "\n"]).encode("utf-8", "surrogatepass")

@@ -14,6 +14,7 @@ from elmo.checkpoint import LoadedModel
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.loop import Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
+from elmo.classify.own_words import begin_as_given
 from elmo.classify.phases import Features, Phase, phases
 from elmo.classify.reports import EpochReport, StepReport, kept_epoch
 from elmo.classify.text_rows import TextRows
@@ -72,6 +73,8 @@ def train_network(
         classes=len(data.labels),
         own_vocabulary=len(texts.own),
     )
+    if data.word_vectors is not None and network.own_words is not None:
+        begin_as_given(network.own_words.weight, texts.own, data.word_vectors)
     history: list[EpochReport] = []
     task = Task(texts, data.classes, split)
     phase = _learn(network, reading, task, training, on_share, history)

@@ -146,7 +146,12 @@ def sample_work(config: StudyConfig, texts: int) -> int:
 def shared_classifier(config: StudyConfig, mix: MixConfig, seed: int) -> ClassifierConfig:
     """The classifier of every row."""
     return ClassifierConfig(
-        network=NetworkConfig(mix=mix, own_words=config.own_words, max_words=MAX_WORDS),
+        network=NetworkConfig(
+            mix=mix,
+            max_words=MAX_WORDS,
+            own_words=config.own_words,
+            own_lower_case=config.word_vectors is not None,
+        ),
         learning=LearningConfig(
             epochs=config.epochs, seed=seed, development_share=config.development_share
         ),

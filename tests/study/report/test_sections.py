@@ -48,6 +48,10 @@ def test_own_word_vectors_are_told_of_where_there_are_some(results: StudyResults
     told = "Beside each embedding, the classifier learns word vectors of its own, 128 numbers each."
     assert Paragraph(text=told) in all_blocks(make_report(replace(some, about=own)))
     assert not [b for b in all_blocks(make_report(some)) if "Beside" in getattr(b, "text", "")]
+    begun = (*own.settings, Named(name="word_vectors", value="far/away/glove.txt"))
+    told = told.removesuffix(".") + ", which begin as those of the file glove.txt."
+    report = make_report(replace(some, about=replace(own, settings=begun)))
+    assert Paragraph(text=told) in all_blocks(report)
 
 
 def test_what_is_empty_is_left_out(results: StudyResults) -> None:

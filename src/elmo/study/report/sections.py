@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from elmo.study.report import analysis
 from elmo.study.report.accuracy_figure import accuracy_figure
@@ -183,9 +184,11 @@ def _own_words(results: StudyResults) -> str:
     sizes = {one.name: one.value for one in results.about.settings}
     if not sizes.get("own_words"):
         return ""
+    begin = sizes.get("word_vectors")
     return (
         f"Beside each embedding, the classifier learns word vectors of its own, "
-        f"{setting(sizes['own_words'])} numbers each."
+        f"{setting(sizes['own_words'])} numbers each"
+        + (f", which begin as those of the file {Path(str(begin)).name}." if begin else ".")
     )
 
 
