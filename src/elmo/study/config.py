@@ -25,7 +25,7 @@ class StudyConfig:
     """Size of the word vectors that every row's classifier learns for itself beside those it is
     given, as the paper's [x; ELMo]; 0: none."""
     word_vectors: str | None = None
-    """They begin as those of this file, in word2vec's format or GloVe's."""
+    """Own word vectors begin as those of this file, in word2vec's format or GloVe's."""
     epochs: int = 3
     """How often a classifier reads the training rows; the last epoch counts that is no more than a
     standard error below the best on development rows."""
