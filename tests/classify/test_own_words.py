@@ -68,16 +68,10 @@ def test_given_words_come_behind_and_begin_as_given() -> None:
     assert {word: rows[word] for word in untouched} == {word: first[word] for word in untouched}
 
 
-@pytest.mark.parametrize(
-    ("vectors", "says"),
-    [
-        ({"cat": [1.0, 2, 3, 4]}, "--own-words 4 or more"),
-        ({"cat": [1.0, np.nan]}, "infinite or nan"),
-    ],
-)
-def test_vectors_that_cannot_serve_are_refused(vectors: dict[str, list[float]], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        check_given(given(vectors), 3)
+def test_vectors_longer_than_own_ones_are_refused() -> None:
+    check_given(given({"cat": [1, 2, 3]}), 3)
+    with pytest.raises(UserError, match="--own-words 4 or more"):
+        check_given(given({"cat": [1, 2, 3, 4]}), 3)
 
 
 def test_vectors_of_other_words_are_refused() -> None:

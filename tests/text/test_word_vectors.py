@@ -85,6 +85,8 @@ def test_a_word_takes_the_vector_of_its_lower_case_form_if_it_has_none(tmp_path)
         (b"cat\n", "first line"),
         (b"cat 1 two\n", "first line"),
         (b"cat 1 2\nnaive 1\n", "line 2"),
+        (b"2 2\ncat 1 2\nna\xc3\xafve 1 nan\n", "'na\u00efve' has numbers that are not finite"),
+        (as_binary([[1.5, 2.5], [np.inf, 4.5]]), "has numbers that are not finite"),
         (b"2 2\ncat 1 2\nnaive 1\n", "line 3"),
         (as_binary([[1.5, 2.5], [3.5, 4.5]])[:-7], "cut short"),
         (b"3 2\ncat 1 2\n", "cut short, 1 of 3"),

@@ -57,8 +57,6 @@ def check_given(given: StaticVectors, size: int) -> None:
             f"word_vectors: they have {given.dim} numbers, but own_words is {size}; "
             f"use --own-words {given.dim} or more"
         )
-    if not np.isfinite(given.vectors).all():
-        raise UserError("word_vectors: expected finite numbers, but some are infinite or nan")
 
 
 @torch.no_grad()

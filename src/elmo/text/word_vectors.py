@@ -53,13 +53,12 @@ def all_word_vectors(path: Path) -> Iterator[tuple[str, Floats]]:
     try:
         with _opened(path) as stream:
             first = stream.readline()
-            kind = _kind(path, first)
-            if kind.format == "glove":
-                yield from _text(path, chain([first], stream), kind, first_line=1)
-            elif kind.format == "text":
-                yield from _text(path, stream, kind, first_line=2)
-            else:
-                yield from _binary(path, stream, kind)
+            for word, vector in _vectors(path, first, stream):
+                if not np.isfinite(vector).all():
+                    raise UserError(
+                        f"{path}: the vector of {word!r} has numbers that are not finite"
+                    )
+                yield word, vector
     except (EOFError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: cut short or damaged ({error})") from None
     except OSError as error:
@@ -73,6 +72,15 @@ def vector_size(path: Path) -> int:
             return _kind(path, stream.readline()).size
     except OSError as error:
         raise explained(error, path) from error
+
+
+def _vectors(path: Path, first: bytes, stream: BinaryIO) -> Iterator[tuple[str, Floats]]:
+    kind = _kind(path, first)
+    if kind.format == "glove":
+        return _text(path, chain([first], stream), kind, first_line=1)
+    if kind.format == "text":
+        return _text(path, stream, kind, first_line=2)
+    return _binary(path, stream, kind)
 
 
 def _opened(path: Path) -> BinaryIO:
