@@ -55,9 +55,7 @@ def all_word_vectors(path: Path) -> Iterator[tuple[str, Floats]]:
             first = stream.readline()
             for word, vector in _vectors(path, first, stream):
                 if not np.isfinite(vector).all():
-                    raise UserError(
-                        f"{path}: the vector of {word!r} has numbers that are not finite"
-                    )
+                    raise UserError(f"{path}: the vector of {word!r} is not finite")
                 yield word, vector
     except (EOFError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: cut short or damaged ({error})") from None
