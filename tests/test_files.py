@@ -172,6 +172,7 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path, name: str) -> N
         (errno.EACCES, "no permission"),
         (errno.EPERM, "no permission"),
         (errno.EROFS, "read-only"),
+        (errno.ENOENT, "no such file"),
         (errno.EIO, "something else"),
     ],
 )

@@ -137,5 +137,6 @@ def explained(error: OSError, path: Path) -> UserError:
         errno.EEXIST: "a part of this path is a file, not a folder",
         errno.ENOTDIR: "a part of this path is a file, not a folder",
         errno.EISDIR: "this is a folder, a file was expected",
+        errno.ENOENT: "there is no such file or folder",
     }
     return UserError(f"{path}: {advice.get(error.errno or 0, str(error))}")
