@@ -16,12 +16,12 @@ from elmo.checkpoint import model_tensors
 from elmo.pretrain.checkpoints import (
     KEPT,
     newest_checkpoint,
-    optimizer_tensors,
     restore,
     save_checkpoint,
 )
 from elmo.pretrain.config import TrainingConfig
 from elmo.pretrain.optimizer import build_optimizer
+from elmo.pretrain.optimizer_state import optimizer_tensors
 from elmo.pretrain.position import Position
 from elmo.text.batches import sentence_batch
 

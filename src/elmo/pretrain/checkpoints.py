@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +14,13 @@ from elmo.bilm.lstm import LSTMState
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.checkpoint import load_tensors, model_tensors, save_tensors
 from elmo.config import from_json, to_json
-from elmo.errors import UserError
-from elmo.files import folder_written_whole, read_json, remove_whole, sha256, write_json
+from elmo.files import read_json, sha256, write_json
+from elmo.pretrain.optimizer_state import optimizer_tensors, restore_optimizer
 from elmo.pretrain.position import Position
+from elmo.snapshots import check_whole, newest_snapshot, snapshot_written
 
 KEPT = 2
 WEIGHTS, TRAINING, PROGRESS = "model.safetensors", "training.safetensors", "progress.json"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def save_checkpoint(
     folder: Path, model: BiLM, optimizer: Optimizer, state: BiLMState | None, position: Position
 ) -> None:
     """Write a checkpoint, then delete all but the newest few."""
-    with folder_written_whole(folder / f"step-{position.step:09d}") as beside:
+    with snapshot_written(folder, position.step, KEPT) as beside:
         save_tensors(beside / WEIGHTS, model_tensors(model))
         training = {**optimizer_tensors(optimizer), **_state_tensors(state)}
         save_tensors(beside / TRAINING, training)
@@ -59,18 +57,11 @@ def save_checkpoint(
             training=sha256(beside / TRAINING),
         )
         write_json(beside / PROGRESS, to_json(progress))
-    for old in sorted(folder.glob("step-*"))[:-KEPT]:
-        remove_whole(old)
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
     """The newest checkpoint that is sound; damaged ones are named and passed over."""
-    for path in sorted(folder.glob("step-*"), reverse=True):
-        try:
-            return _load(path)
-        except UserError as error:
-            log.warning("passing over a damaged checkpoint: %s", error)
-    return None
+    return newest_snapshot(folder, _load)
 
 
 def restore(model: BiLM, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
@@ -78,36 +69,13 @@ def restore(model: BiLM, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(checkpoint.weights[name])
-    slots: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in checkpoint.optimizer.items():
-        _, number, key = name.split(".")
-        slots.setdefault(int(number), {})[key] = tensor
-    for number, parameter in enumerate(_trained(optimizer)):
-        # The step count of a fused optimizer lives where the parameter does.
-        optimizer.state[parameter] = {
-            key: tensor.to(parameter.device) for key, tensor in slots.get(number, {}).items()
-        }
-
-
-def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    """The optimizer's memory by name."""
-    return {
-        f"optimizer.{number}.{key}": value
-        for number, parameter in enumerate(_trained(optimizer))
-        for key, value in optimizer.state[parameter].items()
-        if isinstance(value, Tensor)
-    }
-
-
-def _trained(optimizer: Optimizer) -> Iterator[Tensor]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+    restore_optimizer(optimizer, checkpoint.optimizer)
 
 
 def _load(path: Path) -> Checkpoint:
     progress = from_json(_Progress, read_json(path / PROGRESS), str(path / PROGRESS))
-    for name, expected in ((WEIGHTS, progress.weights), (TRAINING, progress.training)):
-        if not (path / name).is_file() or sha256(path / name) != expected:
-            raise UserError(f"{path / name}: does not have the checksum it was written with")
+    check_whole(path / WEIGHTS, progress.weights)
+    check_whole(path / TRAINING, progress.training)
     training = load_tensors(path / TRAINING)
     return Checkpoint(
         position=progress.position,
