@@ -156,3 +156,17 @@ def test_ag_news_has_its_own_columns() -> None:
     assert found.texts[0].startswith("Unions representing workers at Turner")
     assert found.places[-1] == "'ag_news:test', row 7600"
     assert read_unlabelled("ag_news:test").texts == found.texts
+
+
+def test_a_digest_tells_other_texts_labels_and_borders_apart() -> None:
+    places = ["1", "2"]
+    different = (
+        LabelledTexts(["a b", "c"], ["x", "y"], places),
+        LabelledTexts(["a", "b c"], ["x", "y"], places),
+        LabelledTexts(["c", "a b"], ["x", "y"], places),
+        LabelledTexts(["a b", "c"], ["y", "x"], places),
+        LabelledTexts(["a b", "c"], None, places),
+    )
+    assert len({one.digest for one in different}) == len(different)
+    moved = LabelledTexts(["a b", "c"], ["x", "y"], ["3", "4"])
+    assert moved.digest == different[0].digest

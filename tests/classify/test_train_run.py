@@ -85,6 +85,11 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
         train_classifier(str(tmp_path / "train.csv"), tmp_path / "bilm", tmp_path / "bilm")
 
 
+def test_a_time_between_checkpoints_cannot_be_negative(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="checkpoint_minutes: cannot be negative, got -1"):
+        train_classifier("none.csv", tmp_path, tmp_path / "out", checkpoint_minutes=-1)
+
+
 def test_a_fine_tuned_bilm_cannot_be_a_reference(tmp_path: Path) -> None:
     config = toy_config()
     tuned = replace(config.learning, fine_tuning=FineTuningConfig(fine_tune_epochs=1))

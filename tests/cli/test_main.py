@@ -88,3 +88,14 @@ def test_ctrl_c_is_no_traceback(
     monkeypatch.setattr("elmo.interop.models.describe", interrupted)
     assert main(["info", "model"]) == 130
     assert capsys.readouterr().err == "elmo: interrupted\n"
+
+
+def test_who_is_interrupted_may_say_how_to_go_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: object) -> None:
+        raise KeyboardInterrupt("stopped; the same command goes on")
+
+    monkeypatch.setattr("elmo.interop.models.describe", interrupted)
+    assert main(["info", "anything"]) == 130
+    assert capsys.readouterr().err == "elmo: stopped; the same command goes on\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +40,12 @@ class LabelledTexts:
             None if self.labels is None else [self.labels[row] for row in rows],
             [self.places[row] for row in rows],
         )
+
+    @property
+    def digest(self) -> str:
+        """A checksum of texts and labels."""
+        content = json.dumps([self.texts, self.labels])
+        return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.bilm.model import Randomness
+from elmo.classify.checkpoints import Checkpoints
 from elmo.classify.config import LearningConfig
 from elmo.classify.network import ClassifierNetwork
 from elmo.classify.order import batches_by_length, shuffled_batches
 from elmo.classify.phases import Phase, build_optimizers, clip_gradients, set_rates
 from elmo.classify.reports import EpochReport, Listener, StepReport, best_epoch, kept_epoch
 from elmo.classify.split import Split
+from elmo.classify.standing import Standing
 from elmo.classify.text_rows import TextRows
 from elmo.errors import UserError
 from elmo.pretrain.optimizer import learning_rate
 
 Rows = NDArray[np.int64]
-Kept = list[dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,25 @@ def learn(
     config: LearningConfig,
     listener: Listener,
     history: list[EpochReport],
+    checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train, append a report an epoch to `history`, and leave the modules as they were after the
-    epoch that is kept of this phase and those before it."""
+    epoch that is kept of this phase and those before it.
+
+    With checkpoints, a phase that was stopped goes on exactly as if it had not been.
+    """
     modules = [module for part in phase.parts for module in part.modules]
     optimizers = build_optimizers(phase, config)
-    kept = _copied(modules)
-    train, lengths, started = task.split.train, task.texts.lengths, time.monotonic()
-    total, done = phase.epochs * len(train), 0
-    for _ in range(phase.epochs):
-        epoch, since, summed = len(history), time.monotonic(), 0.0
-        for rows in shuffled_batches(train, lengths, config.batch_texts, config.seed, epoch):
+    standing = Standing(phase.name, modules, optimizers, history)
+    if checkpoints is not None:
+        checkpoints.restore(standing)
+    train, lengths = task.split.train, task.texts.lengths
+    total, read, started = phase.epochs * len(train), 0, time.monotonic()
+    while not _is_over(phase, history, config.patience):
+        epoch, since = len(history), time.monotonic() - standing.seconds
+        batches = shuffled_batches(train, lengths, config.batch_texts, config.seed, epoch)
+        done = _epochs(phase, history) * len(train) + sum(map(len, batches[: standing.batches]))
+        for rows in batches[standing.batches :]:
             set_rates(phase, optimizers, learning_rate(config, done / total), done / len(train))
             random = Randomness.of(
                 config.seed, epoch * len(train) + done % len(train), _device(network)
@@ -73,11 +82,12 @@ def learn(
             for optimizer in optimizers:
                 optimizer.step()
             value = float(loss.detach())
-            done, summed = done + len(rows), summed + value * len(rows)
+            done, read = done + len(rows), read + len(rows)
             if not math.isfinite(value):
-                _restore(modules, kept)
+                standing.go_back()
                 raise _astray(phase, history, done)
-            pace = done / (time.monotonic() - started)
+            standing.after_batch(value * len(rows), time.monotonic() - since)
+            pace = read / (time.monotonic() - started)
             listener(
                 StepReport(
                     phase=phase.name,
@@ -87,14 +97,18 @@ def learn(
                     seconds_left=(total - done) / pace,
                 )
             )
-        report = _evaluated(network, phase, task, config, epoch + 1, summed / len(train), since)
+            if checkpoints is not None:
+                checkpoints.look_after(standing)
+        mean = standing.summed / len(train)
+        report = _evaluated(network, phase, task, epoch + 1, mean, since)
         history.append(report)
         listener(report)
+        standing.after_epoch()
         if kept_epoch(history) is report:
-            kept = _copied(modules)
-        if _is_late(history, config.patience):
-            break
-    _restore(modules, kept)
+            standing.keep()
+        if checkpoints is not None:
+            checkpoints.look_after(standing)
+    standing.go_back()
 
 
 def _loss(
@@ -132,7 +146,6 @@ def _evaluated(
     network: ClassifierNetwork,
     phase: Phase,
     task: Task,
-    config: LearningConfig,
     epoch: int,
     train_loss: float,
     since: float,
@@ -153,9 +166,16 @@ def _evaluated(
     )
 
 
-def _is_late(history: Sequence[EpochReport], patience: int | None) -> bool:
-    best = best_epoch(history)
-    return best is not None and patience is not None and history[-1].epoch - best.epoch >= patience
+def _is_over(phase: Phase, history: Sequence[EpochReport], patience: int | None) -> bool:
+    """Whether a phase has had all its epochs, or some without one that is better."""
+    epochs, best = _epochs(phase, history), best_epoch(history)
+    if not epochs or best is None or patience is None:
+        return epochs >= phase.epochs
+    return epochs >= phase.epochs or history[-1].epoch - best.epoch >= patience
+
+
+def _epochs(phase: Phase, history: Sequence[EpochReport]) -> int:
+    return sum(report.phase == phase.name for report in history)
 
 
 def _astray(phase: Phase, history: Sequence[EpochReport], done: int) -> LossIsNoNumberError:
@@ -170,18 +190,6 @@ def _astray(phase: Phase, history: Sequence[EpochReport], done: int) -> LossIsNo
 
 def _parameters(modules: Sequence[nn.Module]) -> list[nn.Parameter]:
     return [parameter for module in modules for parameter in module.parameters()]
-
-
-def _copied(modules: Sequence[nn.Module]) -> Kept:
-    return [
-        {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-        for module in modules
-    ]
-
-
-def _restore(modules: Sequence[nn.Module], kept: Kept) -> None:
-    for module, tensors in zip(modules, kept, strict=True):
-        module.load_state_dict(tensors)
 
 
 def _device(network: nn.Module) -> torch.device:

@@ -16,6 +16,8 @@ from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.row_optimizer import RowAdam
 from elmo.classify.text_rows import TextRows
 
+NETWORK, FINE_TUNING = "network", "fine-tuning"
+
 
 @dataclass(frozen=True)
 class Read:
@@ -56,14 +58,18 @@ class Phase:
 
 def phases(
     network: ClassifierNetwork,
-    features: Features,
+    features: Features | None,
     texts: TextRows,
     model: BiLM | None,
     config: LearningConfig,
     epochs: int,
 ) -> Iterator[Phase]:
-    """What is gone through: the network alone for some epochs, then, if wanted, with the biLM."""
-    yield network_phase(network, features, config, epochs)
+    """What is gone through: the network alone for some epochs, then, if wanted, with the biLM.
+
+    Without features the network has learned alone before.
+    """
+    if features is not None:
+        yield network_phase(network, features, config, epochs)
     if model is not None and config.fine_tuning.fine_tune_epochs:
         for stack in model.directions:
             stack.dropout = config.fine_tuning.bilm_dropout
@@ -75,7 +81,7 @@ def network_phase(
 ) -> Phase:
     """The network learns from layers that were computed once."""
     return Phase(
-        name="network",
+        name=NETWORK,
         epochs=epochs,
         parts=_network_parts(network, config),
         read=lambda rows, random: Read(features.read(rows)),
@@ -101,7 +107,7 @@ def fine_tuning_phase(
         for depth, modules in enumerate(_layers_from_the_top(model))
     ]
     return Phase(
-        name="fine-tuning",
+        name=FINE_TUNING,
         epochs=settings.fine_tune_epochs,
         parts=(*_network_parts(network, config), *parts),
         read=read,

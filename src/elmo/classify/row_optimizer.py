@@ -34,14 +34,14 @@ class RowAdam(Optimizer):
     def _go(self, table: Tensor, gradient: Tensor, rate: float, decay: float) -> None:
         state = self.state[table]
         if not state:
-            state.update(steps=0, squares=torch.zeros_like(table))
+            state.update(steps=torch.tensor(0), squares=torch.zeros_like(table))
         state["steps"] += 1
         rows, slopes = gradient.indices()[0], gradient.values()
         squares = state["squares"].index_select(0, rows)
         squares.mul_(decay).addcmul_(slopes, slopes, value=1 - decay)
         state["squares"].index_copy_(0, rows, squares)
         # As if the mean of the squares had begun with what it has seen, not with zero.
-        length = rate * math.sqrt(1 - decay ** state["steps"])
+        length = rate * math.sqrt(1 - decay ** int(state["steps"]))
         gone = table.index_select(0, rows)
         gone.addcdiv_(slopes, squares.sqrt_().add_(TINY), value=-length)
         table.index_copy_(0, rows, gone)

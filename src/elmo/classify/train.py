@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.checkpoint import LoadedModel
+from elmo.classify.checkpoints import Checkpoints
 from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig, LearningConfig
 from elmo.classify.features import FrozenFeatures
@@ -20,7 +22,7 @@ from elmo.classify.labels import Labels
 from elmo.classify.loop import LossIsNoNumberError, Task, learn, scores_of
 from elmo.classify.network import ClassifierNetwork, seeded_network
 from elmo.classify.own_words import begin_as_given, check_given, own_vocabulary, with_given
-from elmo.classify.phases import Phase, phases
+from elmo.classify.phases import FINE_TUNING, Phase, phases
 from elmo.classify.reports import EpochReport, Listener
 from elmo.classify.split import Split, development_split
 from elmo.classify.text_rows import TextRows, cut_into_words
@@ -42,6 +44,8 @@ class Surroundings:
     """Told how far the biLM's one reading of all texts is."""
     features: FrozenFeatures | None = None
     """The layers of just these texts by just this biLM, if they were computed before."""
+    checkpoints: Checkpoints | None = None
+    """Where to go on from, and to keep how far the training is."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def train(
     if word_vectors is not None and network.own_words is not None:
         begin_as_given(network.own_words.weight, task.texts.own, word_vectors)
     network = network.to(loaded.model.device)
-    history: list[EpochReport] = []
+    checkpoints = around.checkpoints
+    history = [] if checkpoints is None else checkpoints.history
     loaded.model.requires_grad_(False)
     phase, trouble = _learn(network, loaded, task, config, around, history)
     loaded.model.requires_grad_(False)
@@ -102,7 +107,7 @@ def train(
         split=task.split,
         probabilities=scores.softmax(dim=1).cpu().numpy(),
         classes=task.classes,
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - started if checkpoints is None else checkpoints.seconds,
         trouble=trouble,
     )
 
@@ -141,13 +146,16 @@ def _learn(
 ) -> tuple[Phase, str | None]:
     """Go through the phases; gives the last one, and what went wrong in it, if anything did."""
     learning = config.learning
-    features = _features(loaded, task, learning, around)
+    checkpoints = around.checkpoints
+    has_learned_alone = checkpoints is not None and checkpoints.phase == FINE_TUNING
+    features = None if has_learned_alone else _features(loaded, task, learning, around)
     phase: Phase | None = None
     trouble: str | None = None
     try:
         epochs = learning.epochs_for(len(task.split.train))
         for phase in phases(network, features, task.texts, loaded.model, learning, epochs):
-            learn(network, phase, task, learning, around.on_report, history)
+            with nullcontext() if checkpoints is None else checkpoints.watched():
+                learn(network, phase, task, learning, around.on_report, history, checkpoints)
     except LossIsNoNumberError as error:
         if not history:
             raise

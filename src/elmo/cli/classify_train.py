@@ -38,7 +38,8 @@ class Arguments:
     sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")]
     """Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news."""
     out: Path
-    """Folder to write; it must not exist yet."""
+    """Folder to write; it must not exist yet. A training that is stopped is kept beside it, and
+    goes on when the same command is given again."""
     model: Path = BILM
     """A biLM's folder, or official files; none: the news model that comes with elmo."""
     test: tuple[str, ...] = ()
@@ -50,6 +51,8 @@ class Arguments:
     """Name the biLM by path and checksum, do not copy it."""
     saved_precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the weights in the folder."""
+    checkpoint_minutes: float = 5.0
+    """How often to keep how far the training is."""
     device: str = "cpu"
     """cpu, cuda, cuda:1, …"""
     threads: int | None = None
@@ -89,6 +92,7 @@ def run(given: Arguments) -> int:
             command=shlex.join(["elmo", *sys.argv[1:]]),
             surroundings=Surroundings(given.out.parent, display.report, display.texts),
             word_vectors=given.word_vectors,
+            checkpoint_minutes=given.checkpoint_minutes,
         )
     _tell(made, as_json=given.json)
     if made.trained.trouble is not None:

@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A full disk, a lost file system: nothing of ours to mend, and no use for a traceback.
         sys.stderr.write(f"elmo: {error}\n")
         return MISTAKE
-    except KeyboardInterrupt:
-        sys.stderr.write("elmo: interrupted\n")
+    except KeyboardInterrupt as error:
+        sys.stderr.write(f"elmo: {str(error) or 'interrupted'}\n")
         return INTERRUPTED
 
 
