@@ -70,7 +70,9 @@ def test_kill_9_again_and_again_changes_nothing(undisturbed: Path, tmp_path: Pat
         process.kill()
         assert ended(process).code == -signal.SIGKILL, "it was over before it could be killed"
         assert not (tmp_path / "out").exists()
-    assert ended(start(undisturbed, tmp_path / "out")).code == 0
+    end = ended(start(undisturbed, tmp_path / "out"))
+    assert end.code == 0
+    assert "going on in epoch" in end.told
     assert weights(tmp_path / "out") == weights(undisturbed / "whole")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from elmo.pretrain.interruption import locked, stopped_by_signals
 from elmo.snapshots import check_whole, newest_snapshot, next_step, snapshot_written
 
 TENSORS, PROGRESS = "training.safetensors", "progress.json"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,7 @@ class Checkpoints:
             _refuse_other(folder, progress.origin, origin)
             self._seconds_before = progress.seconds
             self.phase, self.history = progress.phase, list(progress.history)
+            log.info("going on in epoch %d (%s)", len(self.history) + 1, self.phase)
 
     @property
     def seconds(self) -> float:
