@@ -3,7 +3,8 @@
     python benchmarks/agnews_paired.py runs/mixes/trainable-0 runs/mixes/frozen-0 …
 
 The SVM's strength is chosen on the development rows that a classifier of seed 0 has; then it is
-fitted to all training rows. The paired test is McNemar's.
+fitted to all training rows. The paired test is McNemar's. Of several classifiers, such as seeds of
+one, it also tells the mean and what they give together.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
@@ -22,8 +24,10 @@ from elmo.classify.labelled import read_labelled
 from elmo.classify.labels import Labels
 from elmo.classify.paired_test import mcnemar
 from elmo.classify.split import development_split
+from elmo.study.statistics import spread
 from elmo.text.readers.options import ReadOptions
 from elmo.text.tokenizers import tokenize_words
+from study_seeds import together
 
 STRENGTHS = (0.1, 0.2, 0.5, 1.0)
 
@@ -42,13 +46,28 @@ def main() -> None:
     print(f"TF-IDF bigrams + linear SVM: {control.mean():.4f} of {len(gold):,}\n")
     print("| classifier | test accuracy | only it is right | only TF-IDF is right | p |")
     print("|---|---|---|---|---|")
+    found: list[NDArray[np.float32]] = []
     for path in given.classifiers:
-        right = load_classifier(path).probabilities(test.texts).argmax(1) == gold
+        found.append(load_classifier(path).probabilities(test.texts))
+        right = found[-1].argmax(1) == gold
         paired = mcnemar(right, control)
         print(
             f"| {path.name} | {right.mean():.4f} | {paired.only_first} | {paired.only_second} | "
             f"{paired.p:.2g} |"
         )
+    if len(found) > 1:
+        print(f"\n{all_of_them(found, gold)}")
+
+
+def all_of_them(found: list[NDArray[np.float32]], gold: NDArray[np.int64]) -> str:
+    """Mean and deviation of some classifiers, and what they give together."""
+    accuracies = spread([float((one.argmax(1) == gold).mean()) for one in found], len(gold))
+    averaged = np.mean(found, axis=0).argmax(1) == gold
+    return (
+        f"Mean and deviation: {accuracies.mean:.4f} ± {accuracies.deviation:.4f}. Their "
+        f"probabilities averaged: {averaged.mean():.4f}. "
+        f"{together([one.argmax(1) for one in found], gold)}"
+    )
 
 
 def tfidf(texts: list[str], classes: np.ndarray) -> Pipeline:
