@@ -166,6 +166,7 @@ def test_another_training_is_refused_and_what_differs_is_named(tmp_path: Path) -
     for other, named in (
         (origin(replace(CONFIG, learning=learning), texts="c"), "other seed, texts;"),
         (origin(bilm="c"), "other bilm;"),
+        (replace(origin(), version="0"), "other version;"),
     ):
         with pytest.raises(UserError, match=named), kept_beside(out, other, 5.0):
             pass

@@ -12,6 +12,7 @@ from typing import cast
 
 from torch import Tensor
 
+import elmo
 from elmo.checkpoint import load_tensors, save_tensors
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.reports import EpochReport
@@ -38,6 +39,8 @@ class Origin:
     """Of the biLM's weights."""
     word_vectors: str | None
     """Of the file that own word vectors begin with, if there is one."""
+    version: str = elmo.__version__
+    """Of elmo: another one may compute otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
