@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -63,10 +64,15 @@ def remove_whole(path: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Delete what processes that died left half-written; nobody else may be writing here."""
     for path in sorted(folder.rglob(".*.partial"), reverse=True):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        _remove(path)
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """The same for one file or folder, whose neighbours others may be writing."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.\d+(\.deleted)?\.partial")
+    for other in path.parent.iterdir():
+        if name.fullmatch(other.name):
+            _remove(other)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -124,6 +130,13 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def explained(error: OSError, path: Path) -> UserError:

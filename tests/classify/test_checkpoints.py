@@ -181,6 +181,17 @@ def test_where_layers_are_kept_may_change(tmp_path: Path) -> None:
         assert checkpoints.phase == "network"
 
 
+def test_what_a_process_that_died_left_half_written_is_removed(tmp_path: Path) -> None:
+    left = [".out.7.partial", ".out.7.deleted.partial", ".out.unfinished.7.deleted.partial"]
+    others = [".out.b.7.partial", ".other.7.partial", "out.7.partial"]
+    for name in (*left, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").touch()
+    with kept_beside(tmp_path / "out", origin(), 5.0):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == set(others)
+
+
 def test_two_processes_cannot_make_the_same_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with kept_beside(out, origin(), 5.0):

@@ -19,7 +19,15 @@ from elmo.classify.reports import EpochReport
 from elmo.classify.standing import Standing
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
-from elmo.files import explained, read_json, remove_leftovers, remove_whole, sha256, write_json
+from elmo.files import (
+    explained,
+    read_json,
+    remove_leftovers,
+    remove_leftovers_of,
+    remove_whole,
+    sha256,
+    write_json,
+)
 from elmo.pretrain.interruption import locked, stopped_by_signals
 from elmo.snapshots import check_whole, newest_snapshot, next_step, snapshot_written
 
@@ -147,6 +155,8 @@ def kept_beside(out: Path, origin: Origin, minutes: float) -> Generator[Checkpoi
         is_done = False
         try:
             remove_leftovers(folder)
+            remove_leftovers_of(out)
+            remove_leftovers_of(folder)
             yield Checkpoints(folder, origin, minutes)
             is_done = True
         finally:
