@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from tests.classify.test_train_run import write_toy
+from tests.pretrain.test_run import wait_for_checkpoints
 
 from elmo.files import sha256
 
@@ -49,16 +49,6 @@ def ended(process: subprocess.Popen[str]) -> End:
     return End(process.returncode, told)
 
 
-def wait_for_checkpoints(process: subprocess.Popen[str], out: Path, number: int) -> None:
-    """Wait until a process has written so many checkpoints more."""
-    kept = out.with_name(f"{out.name}.unfinished")
-    seen = {path.name for path in kept.glob("step-*")}
-    written: set[str] = set()
-    while process.poll() is None and len(written) < number:
-        written |= {path.name for path in kept.glob("step-*")} - seen
-        time.sleep(0.002)
-
-
 def weights(folder: Path) -> list[str]:
     return [sha256(folder / "classifier.safetensors"), sha256(folder / "bilm/model.safetensors")]
 
@@ -66,7 +56,7 @@ def weights(folder: Path) -> list[str]:
 def test_kill_9_again_and_again_changes_nothing(undisturbed: Path, tmp_path: Path) -> None:
     for kill in range(2):
         process = start(undisturbed, tmp_path / "out")
-        wait_for_checkpoints(process, tmp_path / "out", 5 + 10 * kill)
+        wait_for_checkpoints(process, tmp_path / "out.unfinished", 5 + 10 * kill)
         process.kill()
         assert ended(process).code == -signal.SIGKILL, "it was over before it could be killed"
         assert not (tmp_path / "out").exists()
@@ -82,7 +72,7 @@ def test_a_signal_says_how_to_go_on(
     undisturbed: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     process = start(undisturbed, tmp_path / "out")
-    wait_for_checkpoints(process, tmp_path / "out", 3)
+    wait_for_checkpoints(process, tmp_path / "out.unfinished", 3)
     process.send_signal(number)
     end = ended(process)
     assert end.code == 130

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -119,6 +120,7 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bytes(
 TRAINING_SCRIPT = """
 import sys
 from pathlib import Path
+from typing import Any
 import torch
 from elmo.pretrain.run import Surroundings, pretrain, resume
 from tests.pretrain.conftest import tiny_config
@@ -141,7 +143,7 @@ def start_training(corpus: Path, run: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_for_checkpoints(process: subprocess.Popen[bytes], folder: Path, number: int) -> None:
+def wait_for_checkpoints(process: subprocess.Popen[Any], folder: Path, number: int) -> None:
     """Wait until a process has written so many checkpoints more."""
     seen = {path.name for path in folder.glob("step-*")}
     written: set[str] = set()

@@ -16,11 +16,10 @@ import elmo
 from elmo.checkpoint import load_tensors, save_tensors
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.reports import EpochReport
-from elmo.classify.standing import Standing
+from elmo.classify.standing import EpochSoFar, Standing
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
 from elmo.files import (
-    explained,
     read_json,
     remove_leftovers,
     remove_leftovers_of,
@@ -29,6 +28,7 @@ from elmo.files import (
     write_json,
 )
 from elmo.pretrain.interruption import locked, stopped_by_signals
+from elmo.pretrain.run_folder import make_run_folder
 from elmo.snapshots import check_whole, newest_snapshot, next_step, snapshot_written
 
 TENSORS, PROGRESS = "training.safetensors", "progress.json"
@@ -58,9 +58,7 @@ class _Progress:
     origin: Origin
     phase: str
     history: tuple[EpochReport, ...]
-    batches: int
-    summed: float
-    epoch_seconds: float
+    epoch: EpochSoFar
     seconds: float
     """That the whole training has taken so far."""
     tensors: str
@@ -108,10 +106,8 @@ class Checkpoints:
         """Bring a phase to where it was, if it is the one that was stopped."""
         if self._saved is None or standing.phase != self._saved.progress.phase:
             return
-        progress = self._saved.progress
         standing.restore(self._saved.tensors)
-        standing.batches, standing.summed = progress.batches, progress.summed
-        standing.seconds = progress.epoch_seconds
+        standing.epoch = self._saved.progress.epoch
         self._saved = None
 
     def look_after(self, standing: Standing) -> None:
@@ -132,9 +128,7 @@ class Checkpoints:
                 origin=self._origin,
                 phase=standing.phase,
                 history=tuple(standing.history),
-                batches=standing.batches,
-                summed=standing.summed,
-                epoch_seconds=standing.seconds,
+                epoch=standing.epoch,
                 seconds=self.seconds,
                 tensors=sha256(beside / TENSORS),
             )
@@ -146,10 +140,7 @@ class Checkpoints:
 def kept_beside(out: Path, origin: Origin, minutes: float) -> Generator[Checkpoints]:
     """Checkpoints of a training that is to become the folder `out`; once it is, they go."""
     folder = unfinished(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explained(error, folder) from error
+    make_run_folder(folder)
     origin = replace(origin, config=_decisive(origin.config))
     with locked(folder):
         is_done = False

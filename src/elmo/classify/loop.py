@@ -21,7 +21,7 @@ from elmo.classify.order import batches_by_length, shuffled_batches
 from elmo.classify.phases import Phase, build_optimizers, clip_gradients, set_rates
 from elmo.classify.reports import EpochReport, Listener, StepReport, best_epoch, kept_epoch
 from elmo.classify.split import Split
-from elmo.classify.standing import Standing
+from elmo.classify.standing import EpochSoFar, Standing
 from elmo.classify.text_rows import TextRows
 from elmo.errors import UserError
 from elmo.pretrain.optimizer import learning_rate
@@ -65,10 +65,11 @@ def learn(
     train, lengths = task.split.train, task.texts.lengths
     total, read, started = phase.epochs * len(train), 0, time.monotonic()
     while not _is_over(phase, history, config.patience):
-        epoch, since = len(history), time.monotonic() - standing.seconds
+        epoch, since = len(history), time.monotonic() - standing.epoch.seconds
         batches = shuffled_batches(train, lengths, config.batch_texts, config.seed, epoch)
-        done = _epochs(phase, history) * len(train) + sum(map(len, batches[: standing.batches]))
-        for rows in batches[standing.batches :]:
+        behind = standing.epoch.batches
+        done = _epochs(phase, history) * len(train) + sum(map(len, batches[:behind]))
+        for rows in batches[behind:]:
             set_rates(phase, optimizers, learning_rate(config, done / total), done / len(train))
             random = Randomness.of(
                 config.seed, epoch * len(train) + done % len(train), _device(network)
@@ -86,7 +87,8 @@ def learn(
             if not math.isfinite(value):
                 standing.go_back()
                 raise _astray(phase, history, done)
-            standing.after_batch(value * len(rows), time.monotonic() - since)
+            seconds = time.monotonic() - since
+            standing.epoch = standing.epoch.after_batch(value * len(rows), seconds)
             pace = read / (time.monotonic() - started)
             listener(
                 StepReport(
@@ -99,11 +101,11 @@ def learn(
             )
             if checkpoints is not None:
                 checkpoints.look_after(standing)
-        mean = standing.summed / len(train)
+        mean = standing.epoch.summed / len(train)
         report = _evaluated(network, phase, task, epoch + 1, mean, since)
         history.append(report)
         listener(report)
-        standing.after_epoch()
+        standing.epoch = EpochSoFar()
         if kept_epoch(history) is report:
             standing.keep()
         if checkpoints is not None:

@@ -14,6 +14,22 @@ from elmo.pretrain.optimizer_state import optimizer_tensors, restore_optimizer
 Weights = list[dict[str, Tensor]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class EpochSoFar:
+    """How far the epoch under way is."""
+
+    batches: int = 0
+    """So many of its batches lie behind."""
+    summed: float = 0.0
+    """The losses of their texts."""
+    seconds: float = 0.0
+    """That they have taken, in earlier sessions too."""
+
+    def after_batch(self, summed: float, seconds: float) -> EpochSoFar:
+        """A batch more, with so much loss; the epoch has taken so many seconds."""
+        return EpochSoFar(batches=self.batches + 1, summed=self.summed + summed, seconds=seconds)
+
+
 @dataclass
 class Standing:
     """A phase under way; it changes with every step."""
@@ -23,25 +39,12 @@ class Standing:
     optimizers: Sequence[Optimizer]
     history: list[EpochReport]
     """What the epochs before brought, those of earlier phases too."""
-    kept: Weights = field(default_factory=list[dict[str, Tensor]])
+    kept: Weights = field(init=False)
     """The weights of the modules after the epoch that is the one to keep so far."""
-    batches: int = 0
-    """So many batches of the epoch under way lie behind."""
-    summed: float = 0.0
-    """The losses of their texts."""
-    seconds: float = 0.0
-    """That earlier sessions took for them."""
+    epoch: EpochSoFar = field(default_factory=EpochSoFar)
 
     def __post_init__(self) -> None:
         self.keep()
-
-    def after_batch(self, summed: float, seconds: float) -> None:
-        """A batch more lies behind, with so much loss; the epoch has taken so many seconds."""
-        self.batches, self.summed, self.seconds = self.batches + 1, self.summed + summed, seconds
-
-    def after_epoch(self) -> None:
-        """The next epoch begins."""
-        self.batches, self.summed, self.seconds = 0, 0.0, 0.0
 
     def keep(self) -> None:
         """Make the weights of now those to keep."""
