@@ -1,80 +1,91 @@
-"""From sources and settings to static vectors, over the same words that a biLM would read."""
+"""Word vectors by skip-gram with negative sampling, which gensim trains."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from elmo.config import check
-from elmo.errors import UserError
-from elmo.static.config import StaticConfig, SvdConfig
-from elmo.static.documents import CorpusDocuments, Documents, corpus_vocabulary
+from elmo.errors import require_extra
+from elmo.static.config import SkipGramConfig
+from elmo.static.documents import Documents
 from elmo.static.progress import Listener, Progress, ignore
-from elmo.static.skip_gram import skip_gram_vectors
-from elmo.static.svd import svd_vectors
 from elmo.static.vectors import StaticVectors
-from elmo.text.corpus import CorpusRequest, prepare
-from elmo.text.sources import ReadOptions, resolve
-from elmo.text.tokenizers import TokenizerConfig
-from elmo.text.vocabulary import Vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+
+LONGEST = 10_000
+"""Gensim passes over what lies beyond so many words of a text, so long ones are cut."""
+REPORT_EVERY = 1000
 
 
-@dataclass(frozen=True)
-class TrainedVectors:
-    """Static vectors, and the text they were made of."""
-
-    vectors: StaticVectors
-    documents: int
-    tokens: int
-    """Running words, unknown ones included."""
-
-
-def train_static(
-    sources: Sequence[str] | str,
-    config: StaticConfig | None = None,
-    *,
-    read: ReadOptions | None = None,
-    tokenizer: TokenizerConfig | None = None,
-    held_out_share: float = 0.02,
-    cache: Path | None = None,
-    progress: Listener = ignore,
-) -> TrainedVectors:
-    """Make vectors of files, folders, patterns, '-' or 'ag_news'.
-
-    What a biLM with the same share would hold out is not read here either.
-    """
-    config = config or SvdConfig()
-    check(config)
-    _check_share(held_out_share)
-    request = CorpusRequest(
-        sources=resolve([sources] if isinstance(sources, str) else sources),
-        read=read or ReadOptions(),
-        tokenizer=tokenizer or TokenizerConfig(),
-        held_out_share=held_out_share,
-    )
-    corpus = prepare(
-        request,
-        cache=cache,
-        progress=lambda number: progress(Progress("preparing the text", number)),
-    )
-    vocabulary = corpus_vocabulary(corpus, config)
-    vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, progress)
-    return TrainedVectors(vectors, corpus.train.documents, corpus.tokens)
-
-
-def static_vectors(
+def skip_gram_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
-    config: StaticConfig,
+    config: SkipGramConfig | None = None,
     progress: Listener = ignore,
 ) -> StaticVectors:
-    """Make vectors of texts in memory, by the method whose settings are given."""
-    if isinstance(config, SvdConfig):
-        return svd_vectors(documents, vocabulary, config, progress)
-    return skip_gram_vectors(documents, vocabulary, config, progress)
+    """Learn to tell the words around each word from random ones."""
+    config = config or SkipGramConfig()
+    check(config)
+    words, counts = vocabulary.words[len(SPECIAL_WORDS) :], vocabulary.counts[len(SPECIAL_WORDS) :]
+    model = _model(config)
+    model.build_vocab_from_freq(dict(zip(words, counts, strict=True)))
+    sentences = _Sentences(documents, vocabulary.words, config.epochs, progress)
+    model.train(
+        sentences,
+        total_examples=len(documents),
+        total_words=sum(counts),
+        epochs=config.epochs,
+    )
+    return StaticVectors(tuple(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
 
 
-def _check_share(share: float) -> None:
-    if not 0 <= share < 1:
-        raise UserError(f"held_out_share: expected a share from 0 to below 1, got {share}")
+def _model(config: SkipGramConfig) -> Any:
+    word2vec: Any = require_extra("gensim.models.word2vec", "study")
+    return word2vec.Word2Vec(
+        sg=1,
+        hs=0,
+        vector_size=config.dim,
+        window=config.window,
+        negative=config.negatives,
+        alpha=config.learning_rate,
+        sample=config.subsample,
+        seed=config.seed,
+        workers=config.threads,
+        # The vocabulary has been cut and sorted already.
+        min_count=1,
+        sorted_vocab=0,
+        # Python's own hash of a word is another one each time Python starts.
+        hashfxn=_hash,
+    )
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass
+class _Sentences:
+    """Texts as gensim wants them: lists of words, as often as it asks."""
+
+    documents: Documents
+    words: tuple[str, ...]
+    epochs: int
+    progress: Listener
+    read: int = field(default=0, init=False)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        total = self.epochs * len(self.documents)
+        for document in self.documents:
+            # Unknown words are in no vocabulary of gensim's, which leaves them out itself.
+            places: list[int] = document.tolist()
+            words = [self.words[place] for place in places]
+            for start in range(0, len(words), LONGEST):
+                yield words[start : start + LONGEST]
+            self.read += 1
+            if self.read % REPORT_EVERY == 0:
+                self.progress(Progress("training", self.read, total))
