@@ -18,15 +18,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
+from elmo.classify.classifier import load_classifier
 from elmo.classify.config import LearningConfig
-from elmo.classify.folder import load_classifier
-from elmo.classify.labelled import read_labelled
-from elmo.classify.labels import Labels
-from elmo.classify.paired_test import mcnemar
-from elmo.classify.split import development_split
-from elmo.study.statistics import spread
-from elmo.text.readers.options import ReadOptions
-from elmo.text.tokenizers import tokenize_words
+from elmo.classify.data import Labels, development_split, read_labelled
+from elmo.classify.metrics import mcnemar
+from elmo.study.results import spread
+from elmo.text.config import ReadOptions
+from elmo.text.tokenizer import tokenize_words
 from study_seeds import together
 
 STRENGTHS = (0.1, 0.2, 0.5, 1.0)

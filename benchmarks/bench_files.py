@@ -15,8 +15,8 @@ from pathlib import Path
 
 from elmo.config import from_json, to_json
 from elmo.files import read_json, write_json
-from elmo.memory import machine_memory
-from elmo.study.surroundings import processor
+from elmo.runtime import machine_memory
+from elmo.study.results import processor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class Machine:
         # Here, since every process that measures reads this file, and not all of them need torch.
         import torch
 
-        from elmo.pretrain.optimizer import has_bf16_units
+        from elmo.training.optim import has_bf16_units
 
         return cls(
             processor=processor(),

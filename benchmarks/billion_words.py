@@ -16,8 +16,7 @@ import time
 import numpy as np
 import torch
 
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.presets import PAPER
+from elmo.training.config import PAPER, PretrainConfig
 
 TOKENS = 768_648_884
 WORDS = 793_471

@@ -14,11 +14,12 @@ from torch import nn
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.bilm.word_cache import MOST_WORDS, WordCache
-from elmo.checkpoint import LoadedModel
-from elmo.contextual.embedder import Embedder
-from elmo.text.sources import ReadOptions, read_documents, resolve
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.bilm.tokens import MOST_WORDS, WordCache
+from elmo.embed.embedder import Embedder
+from elmo.model_folder import LoadedModel
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_documents, resolve
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 REMEMBERED = (0, 1 << 12, 1 << 14, MOST_WORDS)

@@ -20,11 +20,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from elmo.pretrain.config import PretrainConfig, VocabularyConfig
-from elmo.pretrain.presets import DEFAULT
-from elmo.pretrain.run import Surroundings, pretrain
-from elmo.text.readers.options import ReadOptions
+from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
+from elmo.training.config import DEFAULT, PretrainConfig, VocabularyConfig
+from elmo.training.pretrain import Surroundings, pretrain
 from measuring import Case, flags, in_turn, refuse_busy, write_found
 from timed_training import our_speed
 from zipf_text import write_zipf_corpus

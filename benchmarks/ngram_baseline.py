@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.checkpoint import load_model
-from elmo.language.score import score
-from elmo.pretrain.run_config import read_run, same_corpus
-from elmo.text.shards import Shards
+from elmo.language_model import score
+from elmo.model_folder import load_model
+from elmo.text.corpus import Shards
 from elmo.text.vocabulary import BEGIN, END
+from elmo.training.pretrain import read_run, same_corpus
 from kneser_ney import fit_tuned
 
 PHRASE = 8

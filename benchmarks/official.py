@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from elmo.memory import keep_freed_memory
+from elmo.runtime import keep_freed_memory
 from machine_load import ALLOWED, Usage, cores_busy
 from official_programs import Program, Words, Worker, environment, ours, plain
 from official_setting import SIZES, make_model, some_sentences

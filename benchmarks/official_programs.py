@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.bilm.word_cache import WordCache
-from elmo.contextual.embedder import Embedder
+from elmo.bilm.tokens import WordCache
+from elmo.embed.embedder import Embedder
 from step_by_step import StepByStep
 
 PACKAGES = ("simple_elmo", "tensorflow", "tf_keras")

@@ -8,10 +8,11 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import LoadedModel
-from elmo.interop.official import save_official
-from elmo.text.sources import ReadOptions, read_documents, resolve
-from elmo.text.tokenizers import TokenizerConfig, build_tokenizer
+from elmo.model_folder import LoadedModel
+from elmo.official.format import save_official
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_documents, resolve
+from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 SEED = 0

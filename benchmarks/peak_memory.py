@@ -14,13 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from elmo.distributed import World
-from elmo.pretrain.loop import train
-from elmo.pretrain.presets import DEFAULT
-from elmo.pretrain.run_config import RunConfig, prepared_corpus
-from elmo.pretrain.start import fresh_model
-from elmo.text.sources import ReadOptions, read_documents, resolve
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_documents, resolve
 from elmo.text.vocabulary import SPECIAL_WORDS, build_vocabulary
+from elmo.training.config import DEFAULT
+from elmo.training.distributed import World
+from elmo.training.loop import train
+from elmo.training.pretrain import RunConfig, fresh_model, prepared_corpus
 
 TIMES = (1, 10)
 

@@ -21,8 +21,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from elmo.text.corpus import Corpus
-from elmo.text.shards import Shards
+from elmo.text.corpus import Corpus, Shards
 from elmo.text.vocabulary import Vocabulary
 
 WORDS = 78_717

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.module import ElmoEmbedding
-from elmo.text.readers.options import ReadOptions
+from elmo.embed.embedder import Embedder
+from elmo.embed.layer import ElmoEmbedding
+from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 
 TEXTS = 1000

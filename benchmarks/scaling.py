@@ -30,15 +30,13 @@ from torch.nn.utils import clip_grad_norm_
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, Randomness
-from elmo.distributed import World, joined
-from elmo.pretrain.config import TrainingConfig
-from elmo.pretrain.gradients import Traffic, sum_gradients
-from elmo.pretrain.optimizer import build_optimizer
-from elmo.text.batches import WordTable
-from elmo.text.batching_config import Batching
-from elmo.text.shards import Shards, ShardWriter
-from elmo.text.steps import Share, Step, read_steps
+from elmo.text.batching import Share, Step, WordTable, read_steps
+from elmo.text.config import Batching
+from elmo.text.corpus import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
+from elmo.training.config import TrainingConfig
+from elmo.training.distributed import Traffic, World, joined, sum_gradients
+from elmo.training.optim import build_optimizer
 from zipf_text import vocabulary, zipf
 
 CASES = ((1, "rows"), (2, "rows"), (2, "dense"), (2, "ddp"))

@@ -12,12 +12,11 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from elmo.checkpoint import CARD
-from elmo.classify.evaluate import evaluate
-from elmo.classify.folder import load_classifier, save_classifier
-from elmo.classify.labelled import read_labelled
+from elmo.classify.classifier import evaluate, load_classifier, save_classifier
+from elmo.classify.data import read_labelled
 from elmo.config import to_json
 from elmo.files import folder_written_whole, read_text, write_json, write_text
+from elmo.model_folder import CARD
 
 CARD_TEXT = """# News model of elmo
 

@@ -15,9 +15,9 @@ import time
 from typing import Any
 
 import numpy as np
-import tensorflow as tf  # pyright: ignore
-from simple_elmo import ElmoModel  # pyright: ignore
-from simple_elmo.elmo import weight_layers  # pyright: ignore
+import tensorflow as tf
+from simple_elmo import ElmoModel
+from simple_elmo.elmo import weight_layers
 
 
 def main(folder: str, batch: int) -> None:

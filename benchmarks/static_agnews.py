@@ -26,10 +26,11 @@ from sklearn.svm import LinearSVC
 
 from elmo.static.config import SkipGramConfig, StaticConfig, SvdConfig
 from elmo.static.train import train_static
-from elmo.study.controls import words_and_pairs
-from elmo.text.held_out import is_held_out
-from elmo.text.sources import ReadOptions, read_columns, resolve
-from elmo.text.tokenizers import tokenize_words
+from elmo.study.rows import words_and_pairs
+from elmo.text.config import ReadOptions
+from elmo.text.corpus import is_held_out
+from elmo.text.sources import read_columns, resolve
+from elmo.text.tokenizer import tokenize_words
 
 DEVELOPMENT_SHARE = 0.1
 STRENGTHS = (0.003, 0.03, 0.3)

@@ -17,14 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.classify.labelled import read_labelled
-from elmo.classify.labels import Labels
-from elmo.classify.paired_test import mcnemar
+from elmo.classify.data import Labels, read_labelled
+from elmo.classify.metrics import mcnemar
 from elmo.config import from_json
 from elmo.files import read_json
-from elmo.study.outcome import Outcome
-from elmo.study.results import Spread
-from elmo.study.statistics import spread
+from elmo.study.results import Outcome, Spread, spread
 
 HEAD = "| row | seed | train | development | test (95% interval) | macro F1 | p | layers weigh |"
 STEP = re.compile(r"row-(?P<row>.+?)(?:-seed(?P<seed>\d+))?")

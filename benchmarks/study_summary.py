@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from elmo.files import write_text
-from elmo.study.report.accuracy_figure import accuracy_figure
-from elmo.study.report.formats import interval, p_cell, score, spread
-from elmo.study.report.results_file import read_results
-from elmo.study.results import RowResult, StudyResults
+from elmo.study.formats import interval, p_cell, score, spread
+from elmo.study.plots import accuracy_figure
+from elmo.study.results import RowResult, StudyResults, read_results
 
 HEAD = "| | test accuracy | 95% interval | macro F1 | train accuracy | paired p |"
 WHITE = '<rect width="100%" height="100%" fill="#ffffff"/>'

@@ -27,10 +27,9 @@ from pathlib import Path
 import torch
 
 from bench_files import Curve, Figure
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.presets import DEFAULT
-from elmo.pretrain.reports import EvaluationReport, Report
 from elmo.text.corpus import load_corpus
+from elmo.training.config import DEFAULT, PretrainConfig
+from elmo.training.reports import EvaluationReport, Report
 from measuring import Case, Outcome, calmly, flags, refuse_busy, write_found
 from plain_bilm import RATE, PlainBiLM, documents_of, held_out, train
 from timed_training import SEED, prepared, run_ours, vocabulary_of

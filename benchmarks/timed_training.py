@@ -10,18 +10,15 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from elmo.distributed import World
-from elmo.memory import keep_freed_memory
-from elmo.pretrain.config import PretrainConfig, VocabularyConfig
-from elmo.pretrain.loop import train as train_ours
-from elmo.pretrain.optimizer import compute_precision, has_bf16_units
-from elmo.pretrain.presets import DEFAULT
-from elmo.pretrain.reports import Listener, Report, StepReport
-from elmo.pretrain.run_config import RunConfig, prepared_corpus
-from elmo.pretrain.start import fresh_model
-from elmo.text.corpus import Corpus, load_corpus
-from elmo.text.shards import Shards
+from elmo.runtime import keep_freed_memory
+from elmo.text.corpus import Corpus, Shards, load_corpus
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
+from elmo.training.config import DEFAULT, PretrainConfig, VocabularyConfig
+from elmo.training.distributed import World
+from elmo.training.loop import train as train_ours
+from elmo.training.optim import compute_precision, has_bf16_units
+from elmo.training.pretrain import RunConfig, fresh_model, prepared_corpus
+from elmo.training.reports import Listener, Report, StepReport
 from plain_bilm import PlainBiLM, documents_of
 from plain_bilm import train as train_plain
 

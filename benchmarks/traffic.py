@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo.bilm.config import BiLMConfig
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.model_size import count_parameters
-from elmo.pretrain.presets import DEFAULT, PAPER
+from elmo.training.config import DEFAULT, PAPER, PretrainConfig
+from elmo.training.estimate import count_parameters
 
 BYTES = 4
 CASES = (

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmo.pretrain.presets import CHARACTERS, DEFAULT
+from elmo.training.config import CHARACTERS, DEFAULT
 from measuring import Case, flags, in_turn, refuse_busy, write_found
 from plain_bilm import WORDS
 from timed_training import our_speed, plain_speed, precisions, prepared, with_precision

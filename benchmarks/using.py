@@ -27,12 +27,12 @@ from typing import Any
 import torch
 
 from bench_files import Figure
-from elmo.classify.folder import load_classifier
-from elmo.contextual.embed_text import embed_text
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.encode_config import EncodeConfig, Layer
-from elmo.memory import keep_freed_memory
-from elmo.text.readers.options import ReadOptions
+from elmo.classify.classifier import load_classifier
+from elmo.embed.config import EncodeConfig, Layer
+from elmo.embed.embedder import Embedder
+from elmo.embed.files import embed_text
+from elmo.runtime import keep_freed_memory
+from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from measuring import Case, flags, in_turn, refuse_busy, write_found
 from timed_training import precisions

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo.files import write_json
-from elmo.text.corpus import FORMAT
-from elmo.text.shards import ShardWriter
+from elmo.text.corpus import FORMAT, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
 
 

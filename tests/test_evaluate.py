@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 from tests.bilm import numpy_bilm
-from tests.language.tiny_models import make_model
+from tests.tiny_models import make_model
 
-from elmo.checkpoint import LoadedModel
 from elmo.errors import UserError
-from elmo.language.evaluate import Averages, DirectionMetrics, Evaluation, evaluate
-from elmo.language.evaluate_text import averaged, evaluate_text
-from elmo.text.batches import sentence_batch
-from elmo.text.batching_config import Batching
-from elmo.text.sources import ReadOptions
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.evaluate import Averages, DirectionMetrics, Evaluation, averaged, evaluate, evaluate_text
+from elmo.model_folder import LoadedModel
+from elmo.text.batching import sentence_batch
+from elmo.text.config import Batching, ReadOptions
+from elmo.text.tokenizer import TokenizerConfig
 
 TEXTS = [
     ["the", "cat", "sat", "on", "a", "mat"],
@@ -91,7 +89,7 @@ def values(found: Evaluation) -> list[float]:
 def test_files_are_evaluated_as_their_sentences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr("elmo.text.in_memory.TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr("elmo.text.batching.TOKENS_AT_ONCE", at_once)
     loaded = make_model("both", "adaptive")
     (tmp_path / "a.txt").write_text("\n".join(" ".join(text) for text in TEXTS[:2]) + "\n\n")
     lines = [f"{number}\t{' '.join(text)}\n" for number, text in enumerate(TEXTS[2:])]

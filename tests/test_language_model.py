@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,17 +13,227 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from tests.bilm import numpy_bilm
-from tests.language.tiny_models import make_model
+from tests.tiny_models import make_model
 
-from elmo.checkpoint import LoadedModel
-from elmo.errors import ConfigError
-from elmo.language.generate import chances, generate
-from elmo.language.generation_config import GenerationConfig
+from elmo.bilm.config import GenerationConfig
+from elmo.errors import ConfigError, UserError
+from elmo.evaluate import evaluate
+from elmo.language_model import (
+    Candidate,
+    TextScore,
+    chances,
+    combine,
+    find_blanks,
+    generate,
+    predict,
+    score,
+)
+from elmo.model_folder import LoadedModel
+from elmo.text.batching import sentence_batch
+from elmo.text.config import Batching
+from elmo.text.tokenizer import TokenizerConfig
+
+# Each word's probability is what reading the whole prefix, or suffix, anew would give.
+
+
+WORDS = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])
+TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=9), min_size=1, max_size=5)
+
+
+def brute_force(loaded: LoadedModel, words: list[str], *, backward: bool) -> list[float]:
+    """Read the words before each one anew, and look up its probability; the boundary is last."""
+    model = loaded.model
+    known = {word: place for place, word in enumerate(model.vocabulary.words)}
+    stack = model.backward_stack if backward else model.forward_stack
+    path = ["</S>", *words[::-1], "<S>"] if backward else ["<S>", *words, "</S>"]
+    return [
+        float(numpy_bilm.next_word(model, stack, path[:end])[known.get(path[end], 2)])
+        for end in range(1, len(path))
+    ]
+
+
+def values(scored: TextScore) -> list[float]:
+    words = [value for one in scored.words for value in (one.forward, one.backward)]
+    ends = [scored.forward, scored.backward]
+    return words + [value for one in ends for value in asdict(one).values()]
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "both"])
+def test_scores_are_those_of_reading_each_prefix_anew(kind: str) -> None:
+    loaded = make_model(kind)
+    words = ["the", "unheard", "cat", "雨"]
+    (scored,) = score(loaded, [words])
+    ahead = brute_force(loaded, words, backward=False)
+    behind = brute_force(loaded, words, backward=True)
+    assert [one.word for one in scored.words] == words
+    assert [one.known for one in scored.words] == [True, False, True, True]
+    np.testing.assert_allclose([one.forward for one in scored.words], ahead[:-1], atol=1e-9)
+    np.testing.assert_allclose([one.backward for one in scored.words], behind[-2::-1], atol=1e-9)
+    for found, expected in ((scored.forward, ahead), (scored.backward, behind)):
+        assert found.boundary == pytest.approx(expected[-1], abs=1e-9)
+        assert found.total == pytest.approx(sum(expected), abs=1e-9)
+        assert found.perplexity == pytest.approx(math.exp(-np.mean(expected)))
+    assert scored.perplexity == pytest.approx(math.exp(-np.mean(ahead + behind)))
+
+
+@given(TEXTS, st.integers(2, 6), st.integers(0, 20))
+def test_neither_batch_nor_window_matters(texts: list[list[str]], window: int, room: int) -> None:
+    loaded = make_model("both", "adaptive")
+    cut = score(loaded, texts, Batching(window=window, batch_tokens=window + room))
+    for together, text in zip(cut, texts, strict=True):
+        (alone,) = score(loaded, [text])
+        assert [one.word for one in together.words] == text
+        np.testing.assert_allclose(values(together), values(alone), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["full", "sampled", "adaptive"])
+def test_scores_add_up_to_the_loss_of_an_evaluation(loss: str) -> None:
+    loaded = make_model("words", loss)
+    texts = [["the", "cat"], ["a", "dog", "sat", "on", "the", "mat"]]
+    scores = score(loaded, texts)
+    batch = sentence_batch(texts, loaded.model.vocabulary, spelled=False)
+    expected = evaluate(loaded.model, [batch])
+    forward = -sum(one.forward.total for one in scores) / expected.forward.targets
+    assert forward == pytest.approx(expected.forward.loss)
+
+
+def test_strings_are_cut_as_the_model_says() -> None:
+    loaded = make_model()
+    spaces = replace(loaded, tokenizer=TokenizerConfig(tokenizer="whitespace", lowercase=True))
+    assert [one.word for one in score(loaded, ["the cat's mat."])[0].words] == [
+        "the", "cat", "'s", "mat", ".",
+    ]  # fmt: skip
+    assert [one.word for one in score(spaces, ["The mat."])[0].words] == ["the", "mat."]
+    own = replace(
+        loaded,
+        tokenizer=TokenizerConfig(tokenizer="custom"),
+        custom_tokenizer=lambda text: text.split("-"),
+    )
+    assert [one.word for one in score(own, ["the-cat"])[0].words] == ["the", "cat"]
+
+
+def test_a_custom_tokenizer_is_needed_for_strings_only() -> None:
+    loaded = replace(make_model(), tokenizer=TokenizerConfig(tokenizer="custom"))
+    assert len(score(loaded, [["the", "cat"]])) == 1
+    with pytest.raises(UserError, match="tokenizer function"):
+        score(loaded, ["the cat"])
+
+
+def test_bad_texts_are_refused() -> None:
+    with pytest.raises(UserError, match="text 2 of 2 holds no word"):
+        score(make_model(), ["the", " "])
+    with pytest.raises(UserError, match="holds '</S>'"):
+        score(make_model(), [["the", "</S>"]])
+    assert score(make_model(), []) == []
+
+
+# Candidates for a blank are those that reading either side anew, word by word, would give.
+
+
+def normalised(log_weights: numpy_bilm.Array) -> numpy_bilm.Array:
+    weights = np.exp(log_weights - log_weights.max())
+    return weights / weights.sum()
+
+
+def brute_force_predict(
+    loaded: LoadedModel, words: list[str], place: int
+) -> tuple[numpy_bilm.Array, numpy_bilm.Array, numpy_bilm.Array]:
+    """The chances of all words but the special ones: from the left, from the right, from both."""
+    model = loaded.model
+    left = numpy_bilm.next_word(model, model.forward_stack, ["<S>", *words[:place]])[3:]
+    right = numpy_bilm.next_word(model, model.backward_stack, ["</S>", *words[:place:-1]])[3:]
+    counts = np.array(model.vocabulary.counts[3:], float)
+    both = np.exp(left) * np.exp(right) / (counts / counts.sum())
+    return normalised(left), normalised(right), both / both.sum()
+
+
+def check(
+    loaded: LoadedModel, candidates: tuple[Candidate, ...], expected: numpy_bilm.Array
+) -> None:
+    order = np.argsort(-expected)[: len(candidates)]
+    assert [one.word for one in candidates] == [
+        loaded.model.vocabulary.words[3 + place] for place in order
+    ]
+    np.testing.assert_allclose([one.probability for one in candidates], expected[order], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "both"])
+def test_candidates_are_those_of_both_sides(kind: str) -> None:
+    loaded = make_model(kind)
+    (found,) = predict(loaded, ["the unheard ___ sat on"], top=4)
+    (blank,) = found.blanks
+    expected = brute_force_predict(loaded, ["the", "unheard", "", "sat", "on"], 2)
+    assert blank.place == 2
+    check(loaded, blank.forward, expected[0])
+    check(loaded, blank.backward, expected[1])
+    check(loaded, blank.combined, expected[2])
+    assert len(blank.forward) == 4
+    assert found.words == ("the", "unheard", blank.combined[0].word, "sat", "on")
+
+
+@pytest.mark.parametrize("window", [2, 256])
+def test_each_of_several_blanks_takes_the_others_as_unknown(window: int) -> None:
+    loaded = make_model("both")
+    texts = ["___ cat ____ on the _____", "a ___"]
+    batching = Batching(window=window, batch_tokens=max(window, 20))
+    found, short = predict(loaded, texts, batching=batching)
+    words = ["<UNK>", "cat", "<UNK>", "on", "the", "<UNK>"]
+    assert [blank.place for blank in found.blanks] == [0, 2, 5]
+    for blank in found.blanks:
+        expected = brute_force_predict(loaded, words, blank.place)
+        check(loaded, blank.forward, expected[0])
+        check(loaded, blank.backward, expected[1])
+        check(loaded, blank.combined, expected[2])
+    assert [blank.place for blank in short.blanks] == [1]
+
+
+def test_special_words_are_never_proposed() -> None:
+    loaded = make_model()
+    loaded.model.output.bias.data[:3] = 50.0  # pyright: ignore
+    (found,) = predict(loaded, ["the ___"], top=1000)
+    for kind in (found.blanks[0].forward, found.blanks[0].backward, found.blanks[0].combined):
+        assert {one.word for one in kind} == set(loaded.model.vocabulary.words[3:])
+        assert sum(one.probability for one in kind) == pytest.approx(1)
+
+
+def test_both_sides_together_are_exact_where_they_are_independent_given_the_word() -> None:
+    rng = np.random.default_rng(0)
+    prior = rng.dirichlet(np.ones(5))
+    left, right = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))  # p(side | word)
+    given_left = prior * left / (prior * left).sum()
+    given_right = prior * right / (prior * right).sum()
+    logs = [torch.from_numpy(one).log() for one in (given_left, given_right, prior)]
+    expected = prior * left * right / (prior * left * right).sum()
+    np.testing.assert_allclose(combine(*logs).exp().numpy(), expected)
+
+
+def test_a_blank_may_be_marked_in_another_way() -> None:
+    loaded = make_model()
+    for text in ("the [MASK] sat", ["the", "[MASK]", "sat"]):
+        found = find_blanks(loaded, text, "[MASK]")
+        assert found.words == ("the", "<UNK>", "sat")
+        assert found.blanks == (1,)
+    assert find_blanks(loaded, "(___)").words == ("(", "<UNK>", ")")
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    loaded = make_model()
+    with pytest.raises(UserError, match="a text with a blank"):
+        predict(loaded, ["the cat"])
+    with pytest.raises(UserError, match="a text with a blank"):
+        predict(loaded, [["the", "cat"]])
+    with pytest.raises(UserError, match="top"):
+        predict(loaded, ["the ___"], top=0)
+    with pytest.raises(UserError, match="blank: expected a mark"):
+        predict(loaded, ["the ___"], blank="")
+
 
 DIRECTIONS = pytest.mark.parametrize("direction", ["forward", "backward"])
 
 
-def brute_force(loaded: LoadedModel, prompt: list[str], length: int, direction: str) -> list[str]:
+def brute_force_generate(
+    loaded: LoadedModel, prompt: list[str], length: int, direction: str
+) -> list[str]:
     """Read all words anew before each choice, and take the best one."""
     model = loaded.model
     backward = direction == "backward"
@@ -48,7 +260,7 @@ def test_greedy_text_is_that_of_reading_everything_anew(
         loaded = make_model(kind, seed=seed)
         config = GenerationConfig(direction=direction, length=12, temperature=0)  # pyright: ignore
         made = generate(loaded, prompt, config)
-        assert list(made.words) == brute_force(loaded, prompt, 12, direction)
+        assert list(made.words) == brute_force_generate(loaded, prompt, 12, direction)
         assert made.prompt == tuple(prompt)
         assert made.ended == (len(made.written) < 12)
 

@@ -14,10 +14,13 @@ from safetensors.torch import load_file, save_file
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import (
+from elmo.errors import UserError
+from elmo.model_folder import (
     CONFIG,
     VOCABULARY,
     WEIGHTS,
+    HeldOutPerplexity,
+    describe_model,
     load_model,
     model_tensors,
     parameter_count,
@@ -25,10 +28,8 @@ from elmo.checkpoint import (
     save_tensors,
     save_weights,
 )
-from elmo.description import HeldOutPerplexity, describe_model
-from elmo.errors import UserError
-from elmo.text.batches import sentence_batch
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.text.batching import sentence_batch
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import Vocabulary
 
 KINDS = [

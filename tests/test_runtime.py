@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from elmo import memory
+from elmo import runtime as memory
 
 FAULTS = """
 import resource, sys
 import torch
-from elmo.memory import keep_freed_memory
+from elmo.runtime import keep_freed_memory
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -6,8 +6,8 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import LoadedModel
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.model_folder import LoadedModel
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "naïve", "雨")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.distributed import TCPStore
 
-from elmo.distributed import joined
+from elmo.training.distributed import joined
 
 SECONDS = 300
 
@@ -27,7 +27,7 @@ def in_world(
     With a `store`, they meet there, as if torchrun had started them; the first one comes last.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["elmo.pretrain.run"])
+    context.set_forkserver_preload(["elmo.training.pretrain"])
     answers = context.Queue()
     common = {
         "WORLD_SIZE": str(size),

@@ -7,19 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elmo.classify.classifier import TextClassifier
-    from elmo.classify.folder import load_classifier
-    from elmo.classify.train_run import train_classifier
-    from elmo.contextual.embedder import Embedder
-    from elmo.contextual.neighbours import find_neighbours
-    from elmo.interop.models import open_model
-    from elmo.language.evaluate_text import evaluate_text
-    from elmo.language.generate import generate
-    from elmo.language.predict import predict
-    from elmo.language.score import score
-    from elmo.study.begin import begin_study
-    from elmo.study.run import run_study
+    from elmo.classify.classifier import TextClassifier, load_classifier
+    from elmo.classify.training import train_classifier
+    from elmo.embed.embedder import Embedder
+    from elmo.embed.neighbours import find_neighbours
+    from elmo.evaluate import evaluate_text
+    from elmo.language_model import generate, open_model, predict, score
+    from elmo.study.runner import begin_study, run_study
     from elmo.text.sources import read_documents, resolve
+
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,20 +36,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Embedder": "elmo.contextual.embedder",
+    "Embedder": "elmo.embed.embedder",
     "TextClassifier": "elmo.classify.classifier",
-    "begin_study": "elmo.study.begin",
-    "evaluate_text": "elmo.language.evaluate_text",
-    "find_neighbours": "elmo.contextual.neighbours",
-    "generate": "elmo.language.generate",
-    "load_classifier": "elmo.classify.folder",
-    "open_model": "elmo.interop.models",
-    "predict": "elmo.language.predict",
+    "begin_study": "elmo.study.runner",
+    "evaluate_text": "elmo.evaluate",
+    "find_neighbours": "elmo.embed.neighbours",
+    "generate": "elmo.language_model",
+    "load_classifier": "elmo.classify.classifier",
+    "open_model": "elmo.language_model",
+    "predict": "elmo.language_model",
     "read_documents": "elmo.text.sources",
     "resolve": "elmo.text.sources",
-    "run_study": "elmo.study.run",
-    "score": "elmo.language.score",
-    "train_classifier": "elmo.classify.train_run",
+    "run_study": "elmo.study.runner",
+    "score": "elmo.language_model",
+    "train_classifier": "elmo.classify.training",
 }
 
 

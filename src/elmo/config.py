@@ -7,6 +7,7 @@ import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from pathlib import Path
 from typing import (
     Any,
     Literal,
@@ -146,3 +147,10 @@ def _convert_scalar(kind: Any, data: object, where: str, problems: list[str]) ->
     if not right or (isinstance(data, float) and not math.isfinite(data)):
         problems.append(f"{where}: expected {kind.__name__}, got {data!r}")
     return data
+
+
+# The news model that comes with the package, a biLM and a classifier, used where none is named.
+
+
+CLASSIFIER = Path(__file__).parent / "news_model"
+BILM = CLASSIFIER / "bilm"

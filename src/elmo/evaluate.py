@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,12 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.cross_entropy import slices
 from elmo.bilm.model import BiLM, BiLMState
-from elmo.bilm.side_by_side import run_side_by_side
-from elmo.distributed import World
-from elmo.text.batches import Batch, Reading
+from elmo.bilm.softmax import slices
+from elmo.bilm.threads import run_side_by_side
+from elmo.config import from_json
+from elmo.model_folder import CONFIG, LoadedModel
+from elmo.text.batching import Batch, Reading, read_texts
+from elmo.text.config import Batching, ReadOptions
+from elmo.text.sources import read_documents, resolve
 from elmo.text.vocabulary import END, UNKNOWN
+from elmo.training.distributed import World
 
 TOP = 5
 
@@ -178,3 +182,58 @@ def perplexity(loss: float) -> float:
 
 def _counts(ids: Tensor, size: int) -> NDArray[np.int64]:
     return torch.bincount(ids, minlength=size).cpu().numpy()
+
+
+# How well a model folder predicts any text: from files to metrics.
+
+
+def evaluate_text(
+    loaded: LoadedModel,
+    sources: Sequence[str] | str,
+    read: ReadOptions | None = None,
+    batching: Batching | None = None,
+) -> Evaluation:
+    """Let both directions predict every word of files, folders, patterns, '-' or 'ag_news'.
+
+    Only a part of the text is in memory at a time. Without `batching`, text is read as it was in
+    training: each document for itself, or as a stream.
+    """
+    found = resolve([sources] if isinstance(sources, str) else sources)
+    words = map(loaded.tokenize, read_documents(found, read or ReadOptions()))
+    model = loaded.model
+    batches = read_texts(
+        (text for text in words if text),
+        model.vocabulary,
+        batching or batching_of(loaded),
+        spelled=model.config.spelled,
+    )
+    return evaluate(model, batches)
+
+
+def batching_of(loaded: LoadedModel) -> Batching:
+    """How the training text was cut into batches, where the model's settings tell."""
+    given = loaded.config.get("batching")
+    return Batching() if given is None else from_json(Batching, given, f"{CONFIG}: batching")
+
+
+def averaged(evaluation: Evaluation) -> DirectionMetrics:
+    """The mean of both directions; perplexity is that of their mean loss."""
+    forward, backward = evaluation.forward, evaluation.backward
+    loss = (forward.loss + backward.loss) / 2
+    return DirectionMetrics(
+        targets=(forward.targets + backward.targets) // 2,
+        loss=loss,
+        perplexity=perplexity(loss),
+        accuracy=(forward.accuracy + backward.accuracy) / 2,
+        top5_accuracy=(forward.top5_accuracy + backward.top5_accuracy) / 2,
+        macro=_mean(forward.macro, backward.macro),
+        weighted=_mean(forward.weighted, backward.weighted),
+    )
+
+
+def _mean(one: Averages, other: Averages) -> Averages:
+    return Averages(
+        (one.precision + other.precision) / 2,
+        (one.recall + other.recall) / 2,
+        (one.f1 + other.f1) / 2,
+    )

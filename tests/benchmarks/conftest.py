@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
-from elmo.pretrain.config import PretrainConfig, VocabularyConfig
-from elmo.text.batching_config import Batching
+from elmo.text.config import Batching
+from elmo.training.config import PretrainConfig, VocabularyConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -94,4 +94,4 @@ def _hurry(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(measuring, "in_own_process", measuring.in_this_process)
     patch.setattr(measuring, "cores_busy", lambda: 0.0)
-    patch.setattr("elmo.pretrain.meter.SECONDS_BETWEEN_REPORTS", 0.0)
+    patch.setattr("elmo.training.loop.SECONDS_BETWEEN_REPORTS", 0.0)

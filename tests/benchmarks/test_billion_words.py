@@ -7,8 +7,8 @@ import torch
 
 from billion_words import distinct_share, products_a_token
 from elmo.bilm.model import BiLM
-from elmo.pretrain.presets import PAPER
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.training.config import PAPER
 
 
 def test_an_lstm_multiplies_each_of_its_weights_once_a_token():

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.interop.golden_elmo import golden
+from tests.official.golden_elmo import golden
 
 from step_by_step import StepByStep
 

@@ -11,8 +11,8 @@ from scipy.stats import binomtest
 
 import study_seeds
 from elmo.classify.metrics import measure
-from elmo.study.outcome import Outcome
-from elmo.study.steps import Steps
+from elmo.study.jobs import Steps
+from elmo.study.results import Outcome
 
 GOLD = [0, 1] * 10
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
-from tests.study.report.builder import study_results
+from tests.study.builder import study_results
 
 import study_summary
-from elmo.study.report.accuracy_figure import accuracy_figure
+from elmo.study.plots import accuracy_figure
 
 
 def test_a_line_for_every_row_as_wide_as_the_head() -> None:

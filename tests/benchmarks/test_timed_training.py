@@ -13,10 +13,9 @@ from tests.benchmarks.conftest import TINY
 
 import plain_bilm
 import timed_training
-from elmo.pretrain.config import VocabularyConfig
-from elmo.text.batches import WordTable
+from elmo.text.batching import WordTable, read_steps
 from elmo.text.corpus import Corpus, load_corpus
-from elmo.text.steps import read_steps
+from elmo.training.config import VocabularyConfig
 from timed_training import WARM_UP, our_speed, plain_speed, prepared, vocabulary_of, with_precision
 
 
@@ -66,7 +65,7 @@ def test_the_plain_ones_first_steps_do_not_count(corpus: Corpus, monkeypatch: py
 def test_the_vocabulary_is_what_a_run_would_have(corpus: Corpus, text: Path, tmp_path: Path):
     from dataclasses import replace
 
-    from elmo.pretrain.run import Surroundings, pretrain
+    from elmo.training.pretrain import Surroundings, pretrain
 
     words = VocabularyConfig(min_count=2, max_vocabulary=100)
     once = replace(TINY, vocabulary=words, training=replace(TINY.training, epochs=1))

@@ -7,9 +7,9 @@ import pytest
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.pretrain.config import PretrainConfig
-from elmo.text.batching_config import Batching
+from elmo.text.config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.training.config import PretrainConfig
 from traffic import bytes_a_step, touched_rows, word_numbers
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import using
 from bench_files import read_bench
-from elmo.cli import classify_train, embed
-from elmo.shipped import BILM
+from elmo.cli import classify as classify_train
+from elmo.cli import embed
+from elmo.config import BILM
 
 
 def test_everything_asked_for_is_measured(results: Path):
@@ -36,10 +37,10 @@ def test_importing_takes_no_torch():
 
 def test_the_commands_are_those_of_elmo():
     out = Path("somewhere/vectors.npz")
-    embedding = embed.parse(using.pooled_command("ag_news:test", out, 2)[1:])
+    embedding = embed.parse_embed(using.pooled_command("ag_news:test", out, 2)[1:])
     assert (embedding.sources, embedding.out, embedding.model) == (("ag_news:test",), out, BILM)
     assert embedding.encode.output == "pooled"
-    training = classify_train.parse(using.classifier_command("ag_news", out, 2)[2:])
+    training = classify_train.parse_classify_train(using.classifier_command("ag_news", out, 2)[2:])
     assert (training.sources, training.out, training.model) == (("ag_news",), out, BILM)
     assert training.config.learning.fine_tuning.fine_tune_epochs == 0
     assert embedding.threads == training.threads == 2

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.bilm.lstm import LSTMLayer
-from elmo.bilm.model import BiLM
-from elmo.bilm.stack import LSTMStack
+from elmo.bilm.model import BiLM, LSTMStack
 from elmo.bilm.tokens import CharacterCNN, Highway, TokenLayer
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, Randomness
-from elmo.pretrain.gradients import make_whole
-from elmo.text.batches import sentence_batch
+from elmo.text.batching import sentence_batch
+from elmo.training.distributed import make_whole
 
 tied = st.builds(
     settings_of,

@@ -12,7 +12,7 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, Randomness
-from elmo.text.batches import Batch, Reading, WordTable, make_batch, sentence_batch
+from elmo.text.batching import Batch, Reading, WordTable, make_batch, sentence_batch
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 # To go on after "the" or "sat" one must remember more than one word, in both directions.

@@ -8,18 +8,223 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bilm.numpy_bilm import array, character_features, highway_layer, official_row, token
 from torch import Tensor, nn
 
-from elmo.bilm.blocks import ROWS
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
-from elmo.bilm.tokens import TokenLayer
-from elmo.bilm.word_cache import WordCache
-from elmo.text.batches import Words, WordTable
-from elmo.text.vocabulary import Vocabulary
+from elmo.bilm.tokens import (
+    LENGTHS,
+    ROWS,
+    SAMPLE,
+    CharacterCNN,
+    Highway,
+    TokenLayer,
+    WeightsSeen,
+    WordCache,
+    by_length,
+    in_blocks,
+    look_up,
+    needed_lengths,
+)
+from elmo.text.batching import Words, WordTable, sentence_batch
+from elmo.text.vocabulary import Vocabulary, spell_all
+
+# The token layer against the official equations, written with loops.
+
+
+WORDS = ["<S>", "</S>", "cat", "naïve", "雨", "x" * 60, "unheard"]
+CHARACTERS = CharacterConfig(char_dim=3, filters=((1, 2), (2, 3), (7, 4)), highways=2)
+ACTIVATIONS = {"relu": lambda x: max(0.0, x), "tanh": np.tanh}
+
+
+def config(kind: str, **settings: object) -> BiLMConfig:
+    given = {"word_dim": 4, "hidden": 5, "softmax": SoftmaxConfig(tied=False), **settings}
+    return BiLMConfig(input=kind, characters=CHARACTERS, **given)  # pyright: ignore
+
+
+def shaken(module: torch.nn.Module) -> None:
+    """Give every parameter, biases included, a value that would be missed."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn(parameter.shape, dtype=parameter.dtype) * 0.3)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("highways", [0, 1, 2])
+def test_character_features(activation: str, highways: int) -> None:
+    torch.manual_seed(0)
+    settings = CharacterConfig(
+        char_dim=3,
+        filters=((1, 2), (2, 3), (7, 4)),
+        highways=highways,
+        activation=activation,  # pyright: ignore
+    )
+    cnn = CharacterCNN(settings).double()
+    shaken(cnn)
+    rows = [official_row(word) for word in WORDS]
+    found = cnn(torch.tensor(rows))
+    expected = [character_features(cnn, row, ACTIVATIONS[activation]) for row in rows]
+    np.testing.assert_allclose(array(found), np.array(expected), atol=1e-12)
+
+
+def test_highway() -> None:
+    torch.manual_seed(1)
+    highway = Highway(4).double()
+    # "Carry" gates the transform: at first a highway lets nearly everything pass.
+    assert highway.gate.bias.eq(-2).all()
+    assert highway.transform.bias.eq(0).all()
+    shaken(highway)
+    inputs = torch.randn(3, 4, dtype=torch.float64)
+    expected = np.array([highway_layer(highway, array(row)) for row in inputs])
+    np.testing.assert_allclose(array(highway(inputs)), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "both"])
+@pytest.mark.parametrize("projection", [None, 4])
+def test_token_vectors(vocabulary: Vocabulary, kind: str, projection: int | None) -> None:
+    torch.manual_seed(2)
+    layer = TokenLayer(config(kind, projection=projection), len(vocabulary)).double()
+    shaken(layer)
+    batch = sentence_batch([WORDS[2:]], vocabulary, spelled=kind != "words")
+    found = array(layer(batch.words))[batch.forward.inputs[:, 0]]
+    expected = [
+        token(layer, word, vocabulary.id(word), ACTIVATIONS["relu"]) for word in ["<S>", *WORDS[2:]]
+    ]
+    np.testing.assert_allclose(found, np.array(expected), atol=1e-12)
+
+
+def test_word_vectors_as_wide_as_the_model_need_no_projection(vocabulary: Vocabulary) -> None:
+    assert TokenLayer(config("words", word_dim=5), len(vocabulary)).projection is None
+    assert TokenLayer(config("words", word_dim=4), len(vocabulary)).projection is not None
+    assert TokenLayer(config("characters"), len(vocabulary)).word_vectors is None
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "both"])
+def test_gradients_against_differences(vocabulary: Vocabulary, kind: str) -> None:
+    torch.manual_seed(3)
+    layer = TokenLayer(config(kind), len(vocabulary)).double()
+    shaken(layer)
+    words = sentence_batch([["cat", "雨"]], vocabulary, spelled=kind != "words").words
+    parameters = dict(layer.named_parameters())
+    # The vectors of characters are checked apart: most are not used by these words.
+    large = {"characters.characters.weight"}
+    names = [name for name in parameters if name not in large]
+
+    def vectors(*values: Tensor) -> Tensor:
+        given = {**parameters, **dict(zip(names, values, strict=True))}
+        return torch.func.functional_call(layer, given, (words,))
+
+    leaves = [parameters[name].detach().clone().requires_grad_() for name in names]
+    assert torch.autograd.gradcheck(vectors, leaves, fast_mode=True)
+
+
+def test_gradients_of_the_characters() -> None:
+    torch.manual_seed(4)
+    cnn = CharacterCNN(CHARACTERS).double()
+    row = torch.tensor([official_row("cat")])
+    used = sorted(set(row[0].tolist()))
+
+    def features(vectors: Tensor) -> Tensor:
+        table = cnn.characters.weight.detach().index_copy(0, torch.tensor(used), vectors)
+        return torch.func.functional_call(cnn, {"characters.weight": table}, (row,))
+
+    leaf = cnn.characters.weight.detach()[used].clone().requires_grad_()
+    assert torch.autograd.gradcheck(features, (leaf,))
+
+
+def test_frozen_word_vectors_get_no_gradient(vocabulary: Vocabulary) -> None:
+    layer = TokenLayer(config("both", freeze_words=True), len(vocabulary))
+    layer(sentence_batch([["cat"]], vocabulary, spelled=True).words).sum().backward()
+    missing = [name for name, parameter in layer.named_parameters() if parameter.grad is None]
+    assert missing == ["words.weight"]
+
+
+def test_the_first_character_stands_for_nothing() -> None:
+    assert CharacterCNN(CHARACTERS).characters.weight[0].eq(0).all()
+
+
+def test_words_without_spelling_are_told_apart_by_id_only(vocabulary: Vocabulary) -> None:
+    layer = TokenLayer(config("words"), len(vocabulary))
+    found = layer(Words(torch.tensor([2, 2, 3]), None))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_look_up_spreads_vectors_over_a_reading() -> None:
+    vectors = torch.randn(4, 3)
+    places = torch.tensor([[0, 3], [3, 1]])
+    assert torch.equal(look_up(vectors, places)[1, 0], vectors[3])
+    assert look_up(vectors, places).shape == (2, 2, 3)
+
+
+# In blocks, a row's result is that of the function, and its bits are its own.
+
+
+WORDS_blocks = st.text(alphabet="abcxyzé雨", min_size=1, max_size=30)
+CNN = CharacterCNN(CharacterConfig(char_dim=16, filters=((1, 8), (3, 40), (7, 80))))
+
+
+@pytest.mark.parametrize("number", [1, 5, 8, 9, 24])
+def test_blocks_are_full_and_rows_in_order(number: int) -> None:
+    sizes: list[int] = []
+
+    def function(one: Tensor, other: Tensor) -> Tensor:
+        sizes.append(len(one))
+        return one + other
+
+    one, other = torch.randn(number, 3), torch.randn(number, 3)
+    assert torch.equal(in_blocks(function, one, other, rows=8), one + other)
+    assert sizes == [8] * -(-number // 8)
+
+
+@given(
+    st.lists(WORDS_blocks, min_size=1, max_size=60, unique=True), st.randoms(use_true_random=False)
+)
+def test_bits_do_not_depend_on_other_rows(words: list[str], random: object) -> None:
+    spellings = torch.from_numpy(spell_all(words))
+    order = list(range(len(words)))
+    random.shuffle(order)  # pyright: ignore
+    some = order[: max(1, len(order) // 2)]
+    with torch.no_grad():
+        whole = by_length(CNN.convolve, spellings, CNN.reach)
+        part = by_length(CNN.convolve, spellings[some], CNN.reach)
+    assert torch.equal(part, whole[some])
+
+
+@given(st.lists(WORDS_blocks, min_size=1, max_size=20))
+def test_what_is_cut_off_says_nothing(words: list[str]) -> None:
+    spellings = torch.from_numpy(spell_all(words))
+    characters = CNN.characters(spellings).transpose(1, 2)
+    plain = torch.cat(
+        [torch.relu(filters(characters).amax(dim=2)) for filters in CNN.convolutions], dim=1
+    )
+    found = by_length(CNN.convolve, spellings, CNN.reach)
+    torch.testing.assert_close(found, plain, rtol=0, atol=2e-6)
+    torch.testing.assert_close(CNN(spellings), CNN.transform(plain), rtol=0, atol=2e-6)
+
+
+def test_the_length_needed_is_the_word_its_marks_and_a_window() -> None:
+    spellings = torch.from_numpy(spell_all(["a", "abcdefg", "<S>", "x" * 48, "雨"]))
+    assert needed_lengths(spellings, 7).tolist() == [10, 16, 10, 50, 12]
+    assert LENGTHS[-1] == 50
+
+
+def test_gradients_are_those_of_a_convolution() -> None:
+    spellings = torch.from_numpy(spell_all(["cat", "naïve", "x" * 60, "雨"]))
+    cnn = CharacterCNN(CharacterConfig(char_dim=4, filters=((1, 3), (4, 5)))).double()
+    weights = list(cnn.parameters())
+    found = torch.autograd.grad(cnn(spellings).square().sum(), weights)
+    characters = cnn.characters(spellings).transpose(1, 2)
+    convolved = [nn.functional.relu(f(characters).amax(dim=2)) for f in cnn.convolutions]
+    plain = cnn.transform(torch.cat(convolved, dim=1)).square().sum()
+    for one, other in zip(found, torch.autograd.grad(plain, weights), strict=True):
+        torch.testing.assert_close(one, other)
+
 
 LEXICON = [f"{'abcdefgh'[n % 8]}{n}" for n in range(150)] + ["x" * 49, "x" * 60, "naïve", "雨"]
 FILTERS = ((1, 8), (3, 40), (7, 80))
@@ -237,3 +442,51 @@ def test_threads_do_not_get_in_each_others_way(vocabulary: Vocabulary) -> None:
     layer.cache.clear()
     for vectors, words in zip(found, batches * 4, strict=True):
         assert torch.equal(vectors, read(words))
+
+
+# Weights are the same as long as nothing is written to them, however it is written.
+
+
+def weights(count: int = 2) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(300, 40) for _ in range(count)]
+
+
+def test_untouched_weights_are_the_same() -> None:
+    some = weights()
+    assert WeightsSeen.of(some).are_still(WeightsSeen.of(some))
+
+
+def test_equal_copies_are_others() -> None:
+    assert not WeightsSeen.of(weights()).are_still(WeightsSeen.of(weights()))
+
+
+def test_one_weight_less_is_a_change() -> None:
+    some = weights()
+    assert not WeightsSeen.of(some).are_still(WeightsSeen.of(some[:1]))
+
+
+@given(st.integers(0, 299), st.integers(0, 39))
+def test_a_single_number_written_in_place_is_seen(row: int, column: int) -> None:
+    some = weights()
+    before = WeightsSeen.of(some)
+    some[1][row, column] += 1
+    assert not before.are_still(WeightsSeen.of(some))
+
+
+@pytest.mark.parametrize("shape", [(1,), (SAMPLE + 1,), (64, 128), (128, 64), (1000, 64)])
+def test_what_is_written_to_the_data_of_a_row_or_column_is_seen(shape: tuple[int, ...]) -> None:
+    """A version does not count it, so the sample must meet every column and the first row."""
+    weight = torch.zeros(shape)
+    for column in range(shape[-1]):
+        before = WeightsSeen.of([weight])
+        weight.data[..., column] += 1
+        assert not before.are_still(WeightsSeen.of([weight]))
+
+
+def test_what_is_kept_does_not_change_with_the_weights() -> None:
+    """A sample of a small weight is a view of it; it must not move along unnoticed."""
+    weight = torch.zeros(5)
+    before = WeightsSeen.of([weight])
+    weight.data += 1
+    assert not before.are_still(WeightsSeen.of([weight]))

@@ -10,14 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.classify.toy import toy_config, toy_model, toy_texts
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, confusion_matrix
+from tests.classify.toy import WORDS, toy_config, toy_model, toy_texts
 
-from elmo.checkpoint import save_weights
-from elmo.classify.classifier import TextClassifier
-from elmo.classify.folder import DESCRIPTION, load_classifier, save_classifier
-from elmo.classify.train import train
-from elmo.contextual.mix_config import MixConfig
+from elmo.classify.classifier import (
+    DESCRIPTION,
+    TextClassifier,
+    evaluate,
+    load_classifier,
+    save_classifier,
+    write_evaluation,
+)
+from elmo.classify.data import LabelledTexts
+from elmo.classify.training import train
+from elmo.embed.config import MixConfig
 from elmo.errors import UserError
+from elmo.model_folder import save_weights
 
 TEXTS = toy_texts(20, seed=5).texts
 
@@ -124,3 +134,67 @@ def test_nothing_learns_in_a_loaded_classifier(folder: Path) -> None:
     loaded = load_classifier(folder)
     assert not loaded.loaded.model.forward_stack.layers[0].bias.requires_grad  # pyright: ignore
     assert torch.is_grad_enabled()
+
+
+# Figures are those of the predictions, and the files hold them.
+
+
+CLASSIFIER = train(toy_model(), toy_texts(), toy_config()).classifier
+
+
+def test_against_predictions_and_scikit_learn(tmp_path: Path) -> None:
+    data = toy_texts(40, seed=3)
+    evaluation = evaluate(CLASSIFIER, data)
+    predicted = [one.label for one in CLASSIFIER.predict(data.texts)]
+    assert evaluation.metrics.accuracy.value == accuracy_score(data.labels, predicted)
+    wanted = confusion_matrix(data.labels, predicted, labels=list(CLASSIFIER.labels.names))
+    np.testing.assert_array_equal(evaluation.metrics.confusion, wanted)
+    write_evaluation(evaluation, "test", tmp_path)
+    written = json.loads((tmp_path / "metrics_test.json").read_text())
+    assert written["confusion"] == wanted.tolist()
+    wrong = sum(map(str.__ne__, data.labels or (), predicted))
+    assert len(json.loads((tmp_path / "mistakes_test.json").read_text())) == wrong
+    assert (tmp_path / "confusion_test.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_empty_texts_are_counted_and_unknown_labels_named() -> None:
+    data = LabelledTexts(["cat", " "], ["animals", "weather"], ["row 1", "row 2"])
+    assert evaluate(CLASSIFIER, data).empty == (1,)
+    strange = LabelledTexts(["cat", "dog"], ["animals", "anmals"], ["row 1", "row 2"])
+    with pytest.raises(UserError, match=r"'anmals', first at row 2 \(did you mean 'animals'"):
+        evaluate(CLASSIFIER, strange)
+    with pytest.raises(UserError, match="have no labels"):
+        evaluate(CLASSIFIER, LabelledTexts(["cat"], None, ["row 1"]))
+
+
+# A text's prediction is its own: the same alone, in any batch and in any order.
+
+TEXT = st.lists(st.sampled_from([*WORDS, "unheard"]), max_size=9)
+
+
+@given(st.lists(TEXT, min_size=1, max_size=8), st.randoms())
+def test_one_by_one_and_in_any_batch(texts: list[list[str]], random: object) -> None:
+    together = CLASSIFIER.probabilities(texts)
+    alone = np.concatenate([CLASSIFIER.probabilities([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
+    order = list(range(len(texts)))
+    random.shuffle(order)  # pyright: ignore
+    shuffled = CLASSIFIER.probabilities([texts[place] for place in order])
+    np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(together.sum(1), 1, rtol=0, atol=1e-5)
+
+
+def test_predictions_name_labels_and_flag_empty_texts() -> None:
+    cat, nothing = CLASSIFIER.predict(["the cat", " "])
+    assert cat.label == "animals"
+    assert set(cat.probabilities) == {"animals", "weather"}
+    assert cat.probabilities["animals"] == max(cat.probabilities.values())
+    assert not cat.empty
+    assert nothing.empty
+    assert sum(nothing.probabilities.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_no_texts_give_no_predictions_and_one_string_is_a_mistake() -> None:
+    assert CLASSIFIER.predict([]) == []
+    with pytest.raises(UserError, match="put it in a list"):
+        CLASSIFIER.predict("the cat")

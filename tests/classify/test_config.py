@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elmo.classify.config import ClassifierConfig, FineTuningConfig, LearningConfig, NetworkConfig
 from elmo.config import check, from_json, to_json
-from elmo.contextual.mix_config import MixConfig
+from elmo.embed.config import MixConfig
 from elmo.errors import ConfigError
 
 

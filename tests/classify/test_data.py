@@ -8,16 +8,226 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.classify.labelled import LabelledTexts, read_labelled, read_unlabelled
+from elmo.classify.data import (
+    LabelledTexts,
+    Labels,
+    choose_columns,
+    development_split,
+    few_labels,
+    read_labelled,
+    read_unlabelled,
+)
 from elmo.errors import UserError
-from elmo.text.sources import ReadOptions
+from elmo.text.config import ReadOptions
+from elmo.text.sources import Source, read_columns, resolve
+
+# Parts are drawn class by class, the same for the same seed.
+
+
+SIZES = st.lists(st.integers(2, 40), min_size=1, max_size=5)
+SEEDS = st.integers(0, 2**32)
+
+
+def shuffled(sizes: list[int], seed: int) -> np.ndarray:
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    return np.random.default_rng(seed + 1).permutation(labels)
+
+
+@given(sizes=SIZES, share=st.floats(0.01, 0.99), seed=SEEDS)
+def test_parts_share_no_row_and_hold_every_class(sizes: list[int], share: float, seed: int) -> None:
+    labels = shuffled(sizes, seed)
+    train, development = development_split(labels, share, seed)
+    assert sorted([*train, *development]) == list(range(len(labels)))
+    assert (np.diff(train) > 0).all()
+    assert (np.diff(development) > 0).all()
+    for one, size in enumerate(sizes):
+        held = int((labels[development] == one).sum())
+        assert 1 <= held <= size - 1
+        assert abs(held - share * size) <= 1
+
+
+@given(sizes=SIZES, seed=SEEDS, data=st.data())
+def test_few_labels_are_as_many_of_each_class_and_nested(
+    sizes: list[int], seed: int, data: st.DataObject
+) -> None:
+    labels = shuffled(sizes, seed)
+    more = data.draw(st.integers(1, min(sizes)))
+    fewer = data.draw(st.integers(1, more))
+    rows = few_labels(labels, more, seed)
+    assert np.bincount(labels[rows]).tolist() == [more] * len(sizes)
+    assert len(set(rows)) == len(rows)
+    assert set(few_labels(labels, fewer, seed)) <= set(rows)
+
+
+def test_the_seed_decides() -> None:
+    labels = shuffled([50, 50], 0)
+    first, again, other = (development_split(labels, 0.2, seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.development, again.development)
+    assert not np.array_equal(first.development, other.development)
+    assert not np.array_equal(few_labels(labels, 5, 1), few_labels(labels, 5, 2))
+
+
+def test_every_row_is_drawn_about_equally_often() -> None:
+    labels = np.repeat([0, 1], 10)
+    drawn = np.zeros(20)
+    for seed in range(2000):
+        drawn[development_split(labels, 0.3, seed).development] += 1
+    # Five standard deviations of a binomial count of 2000 draws at 0.3.
+    assert np.abs(drawn - 600).max() < 5 * np.sqrt(2000 * 0.3 * 0.7)
+
+
+def test_a_class_that_does_not_occur_is_no_matter() -> None:
+    labels = np.array([0, 0, 2, 2])
+    assert len(development_split(labels, 0.5, 0).train) == 2
+    assert len(few_labels(labels, 1, 0)) == 2
+
+
+def test_too_small_a_class() -> None:
+    labels = np.array([0, 0, 1])
+    with pytest.raises(UserError, match=r"needs at least 2 rows, one for training.*'b' has 1;"):
+        development_split(labels, 0.5, 0, names=["a", "b"])
+    with pytest.raises(UserError, match=r"at least 3 rows.*class 0 has 2, class 1 has 1;"):
+        few_labels(labels, 3, 0)
+    with pytest.raises(UserError, match=r"class 4 has 1 and 95 classes more; .*--label-column"):
+        development_split(np.arange(100), 0.5, 0)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, float("nan")])
+def test_impossible_shares(share: float) -> None:
+    with pytest.raises(UserError, match="share between 0 and 1"):
+        development_split(np.array([0, 0, 1, 1]), share, 0)
+
+
+def test_impossible_numbers() -> None:
+    with pytest.raises(UserError, match="at least one row a class"):
+        few_labels(np.array([0, 1]), 0, 0)
+    with pytest.raises(UserError, match="there are none"):
+        few_labels(np.array([], np.int64), 1, 0)
+
+
+# Labels have one order, and unknown ones are named.
+
+
+@pytest.mark.parametrize(
+    ("given_labels", "expected"),
+    [
+        (["10", "9", "9", "-1"], ("-1", "9", "10")),
+        (["10", "9", "x"], ("10", "9", "x")),
+        (["0.5", "2", "02"], ("0.5", "02", "2")),
+        (["Sci/Tech", "World", "Business", "Sports"], ("World", "Sports", "Business", "Sci/Tech")),
+        (["Sports", "World"], ("World", "Sports")),
+        (["Sports", "World", "Arts"], ("Arts", "Sports", "World")),
+    ],
+)
+def test_order(given_labels: list[str], expected: tuple[str, ...]) -> None:
+    assert Labels.of(given_labels).names == expected
+
+
+@given(labels=st.lists(st.text(), min_size=2).filter(lambda all_: len(set(all_)) > 1))
+def test_classes_lead_back_to_labels(labels: list[str]) -> None:
+    known = Labels.of(labels)
+    assert known == Labels.of(reversed(labels))
+    classes = known.encode(labels, [""] * len(labels))
+    assert [known.names[one] for one in classes] == labels
+    assert len(known) == len(set(labels))
+
+
+def test_one_label_is_not_enough() -> None:
+    with pytest.raises(UserError, match="at least two labels, but there is only 'x'"):
+        Labels.of(["x", "x"])
+
+
+def test_unknown_labels_are_named_once_each() -> None:
+    known = Labels(("World", "Sports"))
+    with pytest.raises(UserError) as raised:
+        known.encode(["World", "Sport", "Sport", "?"], ["row 1", "row 2", "row 3", "row 4"])
+    assert str(raised.value).startswith(
+        "labels that were not there in training: 'Sport', first at row 2 (did you mean 'Sports'?); "
+        "'?', first at row 4; the known ones are 'World', 'Sports'; "
+    )
+
+
+def test_many_unknown_labels_are_counted() -> None:
+    labels = [f"l{number}" for number in range(50)]
+    with pytest.raises(UserError, match=r"'l19'.*; and 30 more; the known ones"):
+        Labels(("x", "y")).encode(labels, labels)
+
+
+# Text and label are found by what was asked for, by their names or by their order.
+
+
+def table(folder: Path, content: str) -> Source:
+    (folder / "a.csv").write_text(content)
+    return resolve([str(folder / "a.csv")])[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "label_column", "header"),
+    [
+        ("label,text\nx,a\n", None, None, "auto"),
+        ("text,id,label\na,7,x\n", None, None, "auto"),
+        ("label,sentence\nx,a\n", None, None, "auto"),
+        ("x,a\n", None, None, "auto"),
+        ("a,x\n", "0", None, "auto"),
+        ("a,x\n", None, "1", "auto"),
+        ("7,x,a\n", "2", "1", "auto"),
+        ("id,class,body\n7,x,a\n", "body", "class", "auto"),
+        ("id,class,body\n7,x,a\n", "2", "class", "auto"),
+        ("id,class,body\n7,x,a\n", "2", "1", "yes"),
+        ("class,body\nx,a\n", None, "class", "auto"),
+        ("label,text\nx,a\n", "1", "0", "auto"),
+        ("1,0\nx,a\n", "0", "1", "yes"),
+        ("b,b,b\n7,a,x\n", "1", "2", "yes"),
+    ],
+)
+def test_which_columns(
+    tmp_path: Path,
+    content: str,
+    column: str | None,
+    label_column: str | None,
+    header: Literal["auto", "yes"],
+) -> None:
+    source = table(tmp_path, content)
+    options = ReadOptions(column=column, header=header)
+    found = choose_columns(source, options, label_column, labelled=True)
+    assert found.text is not None
+    assert found.label is not None
+    assert list(read_columns(source, [found.text, found.label], found.options)) == [("a", "x")]
+
+
+def test_files_without_columns() -> None:
+    plain = Source(name="a", path=Path("a"), format="plain")
+    assert choose_columns(plain, ReadOptions(), None, labelled=False).text is None
+    news = Source(name="ag_news", path=Path("a"), format="ag_news")
+    found = choose_columns(news, ReadOptions(column="x"), "y", labelled=True)
+    assert (found.text, found.label) == ("text", "label")
+    assert choose_columns(news, ReadOptions(), None, labelled=False).label is None
+
+
+@pytest.mark.parametrize(
+    ("content", "label_column", "message"),
+    [
+        ("class,text\nx,a\n", "clas", "no column 'clas' among .*did you mean 'class'"),
+        ("class,text\nx,a\n", "text", "'text' cannot be both text and label"),
+        ("class,text\nx,a\n", None, "named 'label'.*0: 'class', 1: 'text'; say .*--label-column"),
+        ("7,x,a\n", "1", "expected a column named 'text'.*--column"),
+    ],
+)
+def test_what_cannot_be_found(
+    tmp_path: Path, content: str, label_column: str | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        choose_columns(table(tmp_path, content), ReadOptions(), label_column, labelled=True)
+
 
 Rows = Sequence[tuple[str, str]]
 

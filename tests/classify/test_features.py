@@ -2,17 +2,136 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from tests.classify.toy import WORDS, toy_model
+from hypothesis import given, settings
+from hypothesis import given as given_examples
+from hypothesis import strategies as st
+from tests.classify.toy import WORDS, toy_model, toy_texts
 
-from elmo.classify.features import FrozenFeatures, word_size
-from elmo.classify.own_words import own_vocabulary
-from elmo.classify.text_rows import TextRows
-from elmo.contextual.packed import PackedLayers
+from elmo.classify import features as text_rows
+from elmo.classify.features import (
+    FrozenFeatures,
+    TextRows,
+    batches_by_length,
+    begin_as_given,
+    check_given,
+    cut_into_words,
+    own_numbers,
+    own_vocabulary,
+    shuffled_batches,
+    with_given,
+    word_size,
+)
+from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
+from elmo.static.vectors import StaticVectors
+from elmo.text.vocabulary import UNKNOWN
+
+# Own vectors are for words that occur often enough, in an order that texts do not decide, and for
+# those that vectors are given for.
+
+
+def test_frequent_words_first_then_by_alphabet() -> None:
+    texts = [["b", "a", "c"], ["a", "b"], ["a", "d", "d"]]
+    own = own_vocabulary(texts, min_count=2)
+    assert own.words[3:] == ("a", "b", "d")
+    assert own.counts[3:] == (3, 2, 2)
+    assert own == own_vocabulary(texts[::-1], min_count=2)
+    assert own.id("c") == 2
+
+
+def given_own_words(rows: dict[str, list[float]]) -> StaticVectors:
+    return StaticVectors(tuple(rows), np.array(list(rows.values()), np.float32))
+
+
+@settings(max_examples=50)
+@given_examples(st.lists(st.sampled_from(["Cat", "cat", "CAT", "Dog", "yak"])), st.booleans())
+def test_a_word_without_a_row_takes_that_of_its_lower_case_form(
+    words: list[str], lower_case: bool
+) -> None:
+    own = own_vocabulary([["Cat", "cat", "dog"]], 1)
+    rows = {"Cat": own.id("Cat"), "cat": own.id("cat"), "CAT": own.id("cat"), "Dog": own.id("dog")}
+    known = rows if lower_case else {word: rows[word] for word in ("Cat", "cat")}
+    expected = [known.get(word, UNKNOWN) for word in words]
+    assert own_numbers(own, words, lower_case).tolist() == expected
+
+
+def test_given_words_come_behind_and_begin_as_given() -> None:
+    own = own_vocabulary([["Cat", "Cat", "sat", "the"]], 1)
+    vectors = given_own_words(
+        {"the": [1, 2], "cat": [3, 4], "yak": [5, 6], "two words": [7, 8], "<unk>": [9, 9]}
+    )
+    grown = with_given(own, vectors)
+    assert grown.words == (*own.words, "cat", "yak", "<unk>")
+    torch.manual_seed(0)
+    table = torch.randn(len(grown), 3)
+    drawn = table.clone()
+    begin_as_given(table, grown, vectors)
+    rows = {word: row.tolist() for word, row in zip(grown.words, table, strict=True)}
+    first = {word: row.tolist() for word, row in zip(grown.words, drawn, strict=True)}
+    assert rows["the"] == [1, 2, first["the"][2]]
+    assert rows["Cat"] == [3, 4, first["Cat"][2]]
+    assert rows["cat"] == [3, 4, 0]
+    assert rows["yak"] == [5, 6, 0]
+    untouched = ("<S>", "</S>", "<UNK>", "sat")
+    assert {word: rows[word] for word in untouched} == {word: first[word] for word in untouched}
+
+
+def test_vectors_longer_than_own_ones_are_refused() -> None:
+    check_given(given_own_words({"cat": [1, 2, 3]}), 3)
+    with pytest.raises(UserError, match="--own-words 4 or more"):
+        check_given(given_own_words({"cat": [1, 2, 3, 4]}), 3)
+
+
+def test_vectors_of_other_words_are_refused() -> None:
+    vectors = given_own_words({"yak": [1, 2]})
+    own = with_given(own_vocabulary([["cat"]], 1), vectors)
+    with pytest.raises(UserError, match="none of the words"):
+        begin_as_given(torch.zeros(len(own), 3), own, vectors)
+
+
+# Texts are cut once, and read in any grouping they give the same layers.
+
+
+def test_long_texts_are_cut_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        cut = cut_into_words(toy_model(), ["the cat sat on", "rain", ["a", "b", "c"]], 2)
+    assert cut == [["the", "cat"], ["rain"], ["a", "b"]]
+    assert "first 2 words: 2 of 3" in caplog.text
+
+
+def test_all_texts_are_read_once_as_if_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_rows, "TOKENS_AT_ONCE", 20)
+    loaded = toy_model()
+    words = [*cut_into_words(loaded, toy_texts(30).texts, 5), []]
+    rows = TextRows(words, own_vocabulary([WORDS], 1))
+    seen: list[int] = []
+    for numbers, read in rows.read_all(loaded.model):
+        seen += numbers
+        for place, row in enumerate(numbers):
+            with torch.no_grad():
+                alone = rows.read([row], loaded.model)
+            length = len(words[row])
+            assert int(read.lengths[place]) == length
+            assert alone.words[0].tolist() == rows.own.encode(words[row]).tolist()
+            assert isinstance(alone.layers, torch.Tensor)
+            torch.testing.assert_close(
+                read.layers[:, place, :length], alone.layers[:, 0], rtol=0, atol=1e-6
+            )
+    assert sorted(seen) == list(range(31))
+
+
+def test_gradients_flow_when_they_are_on() -> None:
+    loaded = toy_model()
+    rows = TextRows([["the", "cat"]], own_vocabulary([WORDS], 1))
+    rows.read([0], loaded.model).layers.sum().backward()
+    assert all(p.grad is not None for p in loaded.model.forward_stack.parameters())
+
 
 TEXTS = [["the", "cat", "was", "on"], ["rain"], [], ["sun", "wind", "unheard"]]
 HALF = 2.0**-11
@@ -87,3 +206,34 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         FrozenFeatures.compute(
             rows(), toy_model().model, memory=0, folder=tmp_path / "file" / "below"
         )
+
+
+# Every row is learned from once an epoch, in an order that follows from seed and epoch.
+
+
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(0, 5), st.integers(0, 5))
+def test_each_row_once_and_the_same_for_the_same_seed(
+    number: int, batch: int, seed: int, epoch: int
+) -> None:
+    lengths = np.random.default_rng(7).integers(0, 30, number + 10)
+    rows = np.arange(5, number + 5)
+    batches = shuffled_batches(rows, lengths, batch, seed, epoch)
+    assert sorted(np.concatenate(batches).tolist()) == rows.tolist()
+    assert max(map(len, batches)) <= batch
+    again = shuffled_batches(rows, lengths, batch, seed, epoch)
+    assert all(map(np.array_equal, batches, again))
+
+
+def test_epochs_differ_and_like_lengths_stand_together() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 1000)
+    rows = np.arange(1000)
+    one, other = (shuffled_batches(rows, lengths, 20, 0, epoch) for epoch in (0, 1))
+    assert not np.array_equal(np.concatenate(one), np.concatenate(other))
+    spread = np.mean([np.ptp(lengths[batch]) for batch in one])
+    assert spread < 10
+
+
+def test_by_length_the_shortest_come_first() -> None:
+    lengths = np.array([5, 1, 3, 1])
+    found = batches_by_length(np.arange(4), lengths, 3)
+    assert [batch.tolist() for batch in found] == [[1, 3, 2], [0]]

@@ -3,22 +3,75 @@
 from __future__ import annotations
 
 import json
+import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest, chi2
 from sklearn.metrics import (
     accuracy_score,
     brier_score_loss,
     confusion_matrix,
+    f1_score,
     log_loss,
     precision_recall_fscore_support,
 )
 
-from elmo.classify.metrics import calibration_error, measure
+from elmo.classify import metrics as intervals
+from elmo.classify.metrics import (
+    Mistake,
+    PairedTest,
+    bootstrap_macro_f1,
+    calibration_error,
+    macro_f1,
+    mcnemar,
+    measure,
+    most_confident_mistakes,
+    standard_error,
+    wilson,
+)
 from elmo.config import to_json
 from elmo.errors import UserError
+
+# McNemar's test agrees with scipy, exact and approximate.
+
+
+def compared(only_first: int, only_second: int, both: int = 3, neither: int = 2) -> PairedTest:
+    counts = [only_first, only_second, both, neither]
+    first = np.repeat([True, False, True, False], counts)
+    second = np.repeat([False, True, True, False], counts)
+    return mcnemar(first, second)
+
+
+@given(first=st.integers(0, 500), second=st.integers(0, 500))
+def test_few_disagreements_are_an_exact_binomial_test(first: int, second: int) -> None:
+    expected = binomtest(first, first + second).pvalue if first + second else 1.0
+    found = compared(first, second)
+    assert (found.only_first, found.only_second) == (first, second)
+    assert found.p == pytest.approx(expected, rel=1e-9)
+
+
+@given(first=st.integers(1001, 3000), second=st.integers(0, 3000))
+def test_many_are_a_corrected_chi_squared(first: int, second: int) -> None:
+    statistic = max(0, abs(first - second) - 1) ** 2 / (first + second)
+    assert compared(first, second).p == pytest.approx(chi2.sf(statistic, 1), rel=1e-9, abs=1e-300)
+
+
+def test_both_ways_meet() -> None:
+    assert compared(530, 470).p == pytest.approx(compared(530, 471).p, rel=0.1)
+
+
+def test_order_does_not_matter_and_equals_are_equal() -> None:
+    assert compared(30, 12).p == compared(12, 30, both=0, neither=9).p
+    assert compared(0, 0).p == compared(7, 7).p == compared(700, 700).p == 1
+
+
+def test_other_rows() -> None:
+    with pytest.raises(UserError, match="same rows of both classifiers, got 2 and 3"):
+        mcnemar(np.ones(2, np.bool_), np.ones(3, np.bool_))
+
 
 NAMES = ("World", "Sports", "Business", "Sci/Tech", "Arts")
 
@@ -117,3 +170,86 @@ def test_json_can_hold_it() -> None:
 def test_what_cannot_be_measured(probabilities: object, gold: list[int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         measure(np.array(probabilities), np.array(gold, np.int64), NAMES[:2])
+
+
+# Intervals agree with scipy, and with resampling row by row.
+
+
+def test_the_standard_error_is_that_of_the_mean_of_the_rows() -> None:
+    right = [1.0] * 70 + [0.0] * 30
+    error = statistics.pstdev(right) / len(right) ** 0.5
+    assert abs(standard_error(0.7, 100) - error) < 1e-12
+
+
+@given(count=st.integers(1, 10_000), data=st.data())
+def test_wilson_is_scipys(count: int, data: st.DataObject) -> None:
+    right = data.draw(st.integers(0, count))
+    expected = binomtest(right, count).proportion_ci(0.95, method="wilson")
+    found = wilson(right, count)
+    assert found.value == right / count
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def drawn_labels(rows: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    gold = random.integers(0, classes, rows)
+    predicted = np.where(random.random(rows) < 0.7, gold, random.integers(0, classes, rows))
+    return gold, predicted
+
+
+def test_bootstrap_is_that_of_rows() -> None:
+    gold, predicted = drawn_labels(rows=400, classes=3)
+    random = np.random.default_rng(1)
+    scores: list[float] = []
+    for _ in range(600):
+        rows = random.integers(0, 400, 400)
+        scores.append(f1_score(gold[rows], predicted[rows], average="macro"))
+    found = bootstrap_macro_f1(confusion_matrix(gold, predicted), seed=2)
+    assert found.value == pytest.approx(f1_score(gold, predicted, average="macro"), abs=1e-12)
+    # The bounds of 600 and of 2000 resamples differ by chance, here by about 0.002.
+    assert [found.low, found.high] == pytest.approx(np.percentile(scores, [2.5, 97.5]), abs=0.008)
+
+
+def test_bootstrap_is_decided_by_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    confusion = confusion_matrix(*drawn_labels(rows=100, classes=4))
+    first = bootstrap_macro_f1(confusion, seed=1)
+    assert first != bootstrap_macro_f1(confusion, seed=2)
+    monkeypatch.setattr(intervals, "_CELLS_AT_A_TIME", 16 * 300)
+    assert first == bootstrap_macro_f1(confusion, seed=1)
+
+
+def test_nothing_wrong_leaves_no_doubt() -> None:
+    found = bootstrap_macro_f1(np.diag([3, 5]), seed=0)
+    assert (found.value, found.low, found.high) == (1, 1, 1)
+
+
+def test_a_class_that_neither_occurs_nor_is_predicted_does_not_count() -> None:
+    confusions = np.array([[[2, 1, 0], [1, 1, 0], [0, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 4]]])
+    expected = [(4 / 6 + 2 / 4) / 2, (0 + 0 + 1) / 3]
+    assert macro_f1(confusions) == pytest.approx(expected)
+
+
+# The surest mistakes come first, and right predictions never.
+
+
+PROBABILITIES = np.array(
+    [[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.2, 0.0, 0.8], [0.1, 0.9, 0.0], [0.0, 0.2, 0.8]]
+)
+GOLD = np.array([0, 1, 0, 2, 1])
+TEXTS = ["t0", "t1", "t2", "t3", "t4"]
+
+
+def test_the_surest_come_first() -> None:
+    found = most_confident_mistakes(PROBABILITIES, GOLD, TEXTS, ["a", "b", "c"])
+    assert [mistake.row for mistake in found] == [3, 2, 4, 1]
+    assert found[0] == Mistake(3, None, "t3", "c", "b", 0.9, 0.0)
+
+
+def test_as_many_as_asked_for_with_their_places() -> None:
+    places = [f"row {number}" for number in range(5)]
+    found = most_confident_mistakes(PROBABILITIES, GOLD, TEXTS, "abc", 2, places=places)
+    assert [mistake.place for mistake in found] == ["row 3", "row 2"]
+
+
+def test_no_mistake_no_record() -> None:
+    assert most_confident_mistakes(np.eye(3), np.arange(3), TEXTS, "abc") == []

@@ -7,25 +7,76 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
 from elmo.classify.config import NetworkConfig
-from elmo.classify.network import ClassifierNetwork, TextLayers
-from elmo.contextual.mix_config import MixConfig
+from elmo.classify.network import (
+    ClassifierNetwork,
+    Poolable,
+    SumOfLayers,
+    TextLayers,
+    TextPooling,
+    Vectors,
+    build_encoder,
+)
+from elmo.embed.config import MixConfig
+from elmo.embed.mix import PackedLayers
 
-LAYERS, DIM, CLASSES, OWN = 3, 4, 2, 7
+# A sum of layers is pooled as if it had been written out, and so are its gradients.
+
+
+LAYERS, WIDTH = 3, 2
+DIM = 2 * WIDTH
+
+
+def pooled(part: Poolable, weight: Tensor, weights: Tensor, lengths: Tensor) -> list[Tensor]:
+    return [part.scores(weight), part.summed(weights), part.highest(lengths)]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(1, 3), st.integers(0, 99))
+def test_a_sum_of_layers_is_its_vectors(lengths: list[int], padding: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    counts = torch.tensor(lengths)
+    shape = (LAYERS, len(lengths), max(lengths) + padding, DIM)
+    layers = torch.randn(shape, dtype=torch.float64)
+    layers[0, ..., WIDTH:] = layers[0, ..., :WIDTH]
+    layers *= (torch.arange(shape[2]) < counts[:, None])[:, :, None]
+    learned = [
+        torch.randn(size, dtype=torch.float64, requires_grad=True)
+        for size in ((LAYERS,), (DIM,), (len(lengths), 3, shape[2]))
+    ]
+    factors, weight, weights = learned
+    packed = PackedLayers.of(layers)
+    written = torch.einsum("l,lbwd->bwd", factors, layers)
+    by_layer = pooled(SumOfLayers.of(packed, factors), weight, weights, counts)
+    by_word = pooled(Vectors(written), weight, weights, counts)
+    torch.testing.assert_close(by_layer, by_word, rtol=0, atol=1e-12)
+    upstream = [torch.randn_like(one) for one in by_word]
+    gradients = [torch.autograd.grad(some, learned, upstream) for some in (by_layer, by_word)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-11)
+    with torch.no_grad():
+        fixed = SumOfLayers.of(packed, factors.detach())
+        torch.testing.assert_close(fixed.highest(counts), by_word[2], rtol=0, atol=1e-12)
+
+
+LAYERS_network, DIM_network, CLASSES, OWN = 3, 4, 2, 7
 
 
 def texts(lengths: list[int], seed: int = 0) -> TextLayers:
     torch.manual_seed(seed)
     longest = max(lengths)
-    layers = torch.randn(LAYERS, len(lengths), longest, DIM, dtype=torch.float64)
+    layers = torch.randn(LAYERS_network, len(lengths), longest, DIM_network, dtype=torch.float64)
     own = torch.randint(0, OWN, (len(lengths), longest))
     return TextLayers(layers, torch.tensor(lengths), own)
 
 
 def build(**settings: Any) -> ClassifierNetwork:
     torch.manual_seed(1)
-    network = ClassifierNetwork(NetworkConfig(**settings), LAYERS, DIM, CLASSES, OWN)
+    network = ClassifierNetwork(
+        NetworkConfig(**settings), LAYERS_network, DIM_network, CLASSES, OWN
+    )
     return network.double()
 
 
@@ -85,3 +136,114 @@ def test_the_pull_of_both_mixes_counts() -> None:
     assert len(network.mixes) == 2
     torch.testing.assert_close(network.penalty(), 2 * network.mix.penalty())
     assert float(network.penalty().detach()) > 0
+
+
+# What an encoder makes of a text does not depend on what stands beside it or behind its end.
+
+
+@pytest.mark.parametrize("kind", ["lstm", "attention"])
+def test_each_text_as_if_alone_encoders(kind: Any) -> None:
+    torch.manual_seed(0)
+    encoder = build_encoder(NetworkConfig(encoder=kind, encoder_dim=8), inputs=5)
+    assert encoder is not None
+    encoder = encoder.double().eval()
+    lengths = torch.tensor([4, 1, 0, 3])
+    vectors = torch.randn(4, 6, 5, dtype=torch.float64)
+    together = encoder(vectors, lengths)
+    assert together.shape == (4, 6, encoder.output_dim)
+    assert torch.isfinite(together).all()
+    for row, length in enumerate(lengths.tolist()):
+        if length:
+            alone = encoder(vectors[row : row + 1, :length], lengths[row : row + 1])
+            torch.testing.assert_close(together[row, :length], alone[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "attention"])
+def test_words_see_each_other(kind: Any) -> None:
+    torch.manual_seed(0)
+    encoder = build_encoder(NetworkConfig(encoder=kind, encoder_dim=8), inputs=5)
+    assert encoder is not None
+    vectors = torch.randn(1, 3, 5)
+    before = encoder(vectors, torch.tensor([3]))
+    vectors[0, 2] += 1
+    assert not torch.allclose(before[0, 0], encoder(vectors, torch.tensor([3]))[0, 0])
+
+
+def test_none_is_none() -> None:
+    assert build_encoder(NetworkConfig(encoder="none"), inputs=5) is None
+
+
+# Words are pooled as NumPy pools them, and padding never counts.
+
+
+DIM_text_pooling = 3
+POOLINGS = ("mean", "max", "first", "last", "attention")
+
+
+def pooled_by_hand(words: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    if not len(words):
+        return np.zeros(5 * DIM_text_pooling)
+    scores = np.exp(words @ weight)
+    attended = (scores / scores.sum()) @ words
+    return np.concatenate([words.mean(0), words.max(0), words[0], words[-1], attended])
+
+
+def pooling_of_all_kinds(seed: int) -> TextPooling:
+    torch.manual_seed(seed)
+    pooling = TextPooling(DIM_text_pooling, POOLINGS).double()
+    assert pooling.attention is not None
+    torch.nn.init.normal_(pooling.attention.weight)
+    return pooling
+
+
+lengths_of_texts = st.lists(st.integers(0, 5), min_size=1, max_size=4)
+sizes_of_parts = st.sampled_from(
+    [
+        (DIM_text_pooling,),
+        (1, DIM_text_pooling - 1),
+        (0, DIM_text_pooling),
+        (1, 1, DIM_text_pooling - 2),
+    ]
+)
+
+
+@given(lengths_of_texts, st.integers(0, 3), st.integers(0, 99), sizes_of_parts, st.booleans())
+def test_each_text_as_if_alone_whatever_stands_in_the_padding(
+    lengths: list[int], padding: int, seed: int, sizes: tuple[int, ...], learns: bool
+) -> None:
+    pooling = pooling_of_all_kinds(seed)
+    assert pooling.attention is not None
+    vectors = torch.randn(
+        len(lengths), max(lengths) + padding, DIM_text_pooling, dtype=torch.float64
+    )
+    parts = vectors.clone().requires_grad_(learns).split(sizes, dim=2)
+    found = pooling([Vectors(part) for part in parts], torch.tensor(lengths)).detach().numpy()
+    weight = pooling.attention.weight[0].detach().numpy()
+    for row, length in enumerate(lengths):
+        wanted = pooled_by_hand(vectors[row, :length].numpy(), weight)
+        np.testing.assert_allclose(found[row], wanted, rtol=0, atol=1e-12)
+
+
+@given(lengths_of_texts, st.integers(0, 2), st.integers(0, 99))
+def test_the_gradient_is_that_of_finite_differences(
+    lengths: list[int], padding: int, seed: int
+) -> None:
+    pooling = pooling_of_all_kinds(seed)
+    assert pooling.attention is not None
+    vectors = torch.randn(
+        len(lengths), max(lengths) + padding, DIM_text_pooling, dtype=torch.float64
+    )
+    fixed, learned = vectors[:, :, :1], vectors[:, :, 1:].clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda learned, _: pooling([Vectors(fixed), Vectors(learned)], torch.tensor(lengths)),
+        (learned, pooling.attention.weight),
+    )
+
+
+def test_attention_starts_as_the_mean() -> None:
+    torch.manual_seed(0)
+    vectors, lengths = torch.randn(2, 4, DIM_text_pooling), torch.tensor([4, 2])
+    attention = TextPooling(DIM_text_pooling, ("attention",))([Vectors(vectors)], lengths)
+    torch.testing.assert_close(
+        attention, TextPooling(DIM_text_pooling, ("mean",))([Vectors(vectors)], lengths)
+    )

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from elmo.classify.figures import LearningCurves, draw_confusion, draw_learning_curve
 from elmo.classify.metrics import Metrics, measure
+from elmo.classify.plots import LearningCurves, draw_confusion, draw_learning_curve
 from elmo.errors import UserError
 
 CURVES = LearningCurves([0.9, 0.5, 0.4], [0.8, 0.6, 0.7], [0.7, 0.845, 0.8])

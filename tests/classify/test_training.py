@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.classify.toy import toy_config, toy_model, toy_texts
+from tests.classify.toy import TOPICS, WORDS, toy_config, toy_model, toy_texts
 from torch import nn
+from torch.optim import AdamW
 
-from elmo.classify.checkpoints import Origin, kept_beside, unfinished
-from elmo.classify.config import ClassifierConfig, FineTuningConfig
-from elmo.classify.train import Surroundings, Trained, train
-from elmo.contextual.progress import Progress
-from elmo.errors import UserError
+from elmo.bilm.model import Randomness
+from elmo.classify.classifier import evaluate, load_classifier
+from elmo.classify.config import ClassifierConfig, FineTuningConfig, LearningConfig, NetworkConfig
+from elmo.classify.data import LabelledTexts, Labels, development_split
+from elmo.classify.features import FrozenFeatures, TextRows, cut_into_words, own_vocabulary
+from elmo.classify.network import ClassifierNetwork, TextLayers
+from elmo.classify.training import (
+    EpochReport,
+    EpochSoFar,
+    LossIsNoNumberError,
+    Origin,
+    Phase,
+    Read,
+    Standing,
+    StepReport,
+    Surroundings,
+    Task,
+    Trained,
+    _class_weights,
+    best_epoch,
+    build_optimizers,
+    classifier_card,
+    clip_gradients,
+    fine_tuning_phase,
+    kept_beside,
+    kept_epoch,
+    learn,
+    network_phase,
+    scores_of,
+    set_rates,
+    train,
+    train_classifier,
+    unfinished,
+)
+from elmo.embed.config import MixConfig
+from elmo.embed.embedder import Progress
+from elmo.errors import ConfigError, UserError
+from elmo.model_folder import save_config, save_weights
 from elmo.static.vectors import StaticVectors
 
 DATA = toy_texts()
@@ -64,7 +101,7 @@ def stopped_at(look: int) -> Callable[[], AbstractContextManager[Callable[[], bo
 
 def stop(out: Path, look: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmo.classify.checkpoints.stopped_by_signals", stopped_at(look))
+        patch.setattr("elmo.classify.training.stopped_by_signals", stopped_at(look))
         with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
             learned(out)
 
@@ -198,3 +235,554 @@ def test_two_processes_cannot_make_the_same_folder(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="another process"), kept_beside(out, origin(), 5.0):
             pass
         assert unfinished(out).exists()
+
+
+# What learns and what does not, end to end on a toy task.
+
+BASE = toy_config()
+MODEL = toy_model()
+"""For tests in which it is frozen."""
+
+
+def with_mix(**settings: Any) -> Any:
+    return replace(BASE, network=replace(BASE.network, mix=MixConfig(**settings)))
+
+
+def test_trainable_weights_change_and_the_bilm_does_not() -> None:
+    loaded = toy_model()
+    before = {name: one.clone() for name, one in loaded.model.state_dict().items()}
+    trained = train(loaded, DATA, BASE)
+    mix = trained.classifier.network.mix
+    assert mix.weights != pytest.approx((1 / 3,) * 3, abs=1e-4)
+    assert mix.gamma != pytest.approx(1, abs=1e-4)
+    after = loaded.model.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert trained.probabilities.shape == (60, 2)
+    right = trained.probabilities.argmax(1) == trained.classes
+    assert right.mean() >= 0.9
+    assert trained.trouble is None
+
+
+def test_words_never_seen_are_understood_by_the_vectors_given_for_them() -> None:
+    like = {"animals": [2.0, -1], "weather": [-1.0, 2]}
+    rows = {word: like[topic] for topic, words in TOPICS.items() for word in words}
+    rows |= {"horse": like["animals"], "snow": like["weather"]}
+    given = StaticVectors(tuple(rows), np.array(list(rows.values()), np.float32))
+    trained = train(toy_model(), DATA, BASE, word_vectors=given)
+    labels = [one.label for one in trained.classifier.predict(["Horse", "the snow", "HORSE"])]
+    assert labels == ["animals", "weather", "animals"]
+    without = train(toy_model(), DATA, BASE).classifier.probabilities(["Horse", "Snow"])
+    assert np.array_equal(without[0], without[1])
+
+
+def test_without_own_words_there_is_nothing_to_begin_with_given_vectors() -> None:
+    given = StaticVectors(("cat",), np.ones((1, 2), np.float32))
+    config = replace(BASE, network=replace(BASE.network, own_words=0))
+    with pytest.raises(UserError, match="--own-words 2"):
+        train(MODEL, DATA, config, word_vectors=given)
+
+
+def test_frozen_weights_do_not_change_at_all() -> None:
+    weights, gamma = (0.2, 0.5, 0.3), 0.7
+    trained = train(toy_model(), DATA, with_mix(mix="frozen", layer_weights=weights, gamma=gamma))
+    mix = trained.classifier.network.mix
+    assert mix.weights == pytest.approx(weights, abs=1e-7)
+    assert mix.gamma == pytest.approx(gamma, abs=1e-7)
+    assert all(report.mix_weights == mix.weights for report in trained.history)
+
+
+def test_a_drawn_mix_follows_from_its_seed() -> None:
+    drawn = [
+        train(toy_model(), DATA, with_mix(mix="frozen", mix_seed=seed)).classifier.network.mix
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0].weights == drawn[1].weights != drawn[2].weights
+
+
+def test_a_learned_function_learns() -> None:
+    trained = train(toy_model(), DATA, with_mix(mix="function", function_hidden=6))
+    mix = trained.classifier.network.mix
+    assert mix.weights is None
+    fresh = train(
+        toy_model(), DATA,
+        replace(
+            with_mix(mix="function", function_hidden=6),
+            learning=replace(BASE.learning, learning_rate=1e-12),
+        ),
+    ).classifier.network.mix  # fmt: skip
+    pairs = zip(mix.parameters(), fresh.parameters(), strict=True)
+    assert all(not torch.allclose(one, other) for one, other in pairs)
+
+
+def test_fine_tuning_changes_every_layer_of_the_bilm() -> None:
+    loaded = toy_model()
+    before = {name: one.clone() for name, one in loaded.model.named_parameters()}
+    tuning = FineTuningConfig(fine_tune_epochs=2, fine_tune_rate=0.01, language_weight=0.1)
+    config = replace(BASE, learning=replace(BASE.learning, epochs=1, fine_tuning=tuning))
+    trained = train(loaded, DATA, config)
+    assert {report.phase for report in trained.history} == {"network", "fine-tuning"}
+    changed = {n for n, p in loaded.model.named_parameters() if not torch.equal(p, before[n])}
+    assert changed >= {name for name in before if not name.startswith("output.")}
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+def test_words_of_development_texts_alone_have_no_vector() -> None:
+    trained = train(toy_model(), DATA, BASE)
+    seen = {word for row in trained.split.train for word in DATA.texts[int(row)].split()}
+    assert set(trained.classifier.own.words[3:]) == seen
+
+
+def test_balanced_weights_make_classes_count_alike() -> None:
+    classes = np.array([0, 0, 0, 1])
+    balanced = replace(BASE.learning, class_weights="balanced")
+    weights = _class_weights(classes, 2, replace(BASE, learning=balanced))
+    assert weights is not None
+    sums = np.bincount(classes, weights=weights.numpy()[classes])
+    np.testing.assert_allclose(sums, [2, 2], rtol=1e-6)
+    assert _class_weights(classes, 2, BASE) is None
+
+
+def test_the_same_seed_gives_the_same_classifier_and_leaves_chance_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    one = train(MODEL, DATA, BASE)
+    assert torch.equal(torch.rand(3), expected)
+    torch.manual_seed(99)
+    other = train(MODEL, DATA, BASE)
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
+
+
+def test_layers_computed_before_change_nothing(tmp_path: Path) -> None:
+    words = cut_into_words(MODEL, DATA.texts, 100)
+    texts = TextRows(words, own_vocabulary(words, 1))
+    features = FrozenFeatures.compute(texts, MODEL.model, memory=1, folder=tmp_path)
+    given = train(MODEL, DATA, BASE, Surroundings(features=features))
+    np.testing.assert_array_equal(given.probabilities, train(MODEL, DATA, BASE).probabilities)
+    with pytest.raises(UserError, match="other texts"):
+        train(MODEL, toy_texts(seed=8), BASE, Surroundings(features=features))
+
+
+def test_mistakes_are_told() -> None:
+    with pytest.raises(UserError, match="have no labels"):
+        train(toy_model(), LabelledTexts(["a"], None, ["row 0"]), BASE)
+    with pytest.raises(UserError, match="at least 2 rows"):
+        train(toy_model(), LabelledTexts(["a", "b", "c"], ["x", "x", "y"], ["1", "2", "3"]), BASE)
+    bad = replace(BASE, learning=replace(BASE.learning, epochs=0, clip=-1.0))
+    with pytest.raises(ConfigError, match="2 problems"):
+        train(toy_model(), DATA, bad)
+
+
+# What is saved of a phase under way is all that it takes to go on.
+
+
+def stand(seed: int, steps: int) -> Standing:
+    """Two modules, one without weights, after so many steps."""
+    torch.manual_seed(seed)
+    layer = nn.Linear(3, 2)
+    standing = Standing("network", [layer, nn.Dropout()], [AdamW(layer.parameters(), lr=0.1)], [])
+    for _ in range(steps):
+        go(standing)
+    return standing
+
+
+def go(standing: Standing) -> None:
+    (optimizer,) = standing.optimizers
+    optimizer.zero_grad()
+    standing.modules[0](torch.ones(1, 3)).square().sum().backward()
+    optimizer.step()
+
+
+def test_a_restored_phase_goes_the_same_way_on_and_back() -> None:
+    one, other = stand(seed=0, steps=3), stand(seed=1, steps=1)
+    kept = [tensor.clone() for tensor in one.kept[0].values()]
+    other.restore({name: tensor.clone() for name, tensor in one.tensors().items()})
+    for standing in (one, other):
+        go(standing)
+    for mine, theirs in zip(*(two.modules[0].parameters() for two in (one, other)), strict=True):
+        assert torch.equal(mine, theirs)
+    other.go_back()
+    for mine, before in zip(other.modules[0].parameters(), kept, strict=True):
+        assert torch.equal(mine, before)
+
+
+def test_kept_weights_do_not_move_with_the_modules() -> None:
+    standing = stand(seed=0, steps=1)
+    standing.keep()
+    kept = standing.modules[0].weight.detach().clone()  # pyright: ignore
+    go(standing)
+    assert not torch.equal(standing.modules[0].weight, kept)  # pyright: ignore
+    standing.go_back()
+    assert torch.equal(standing.modules[0].weight, kept)  # pyright: ignore
+
+
+def test_an_epoch_counts_its_batches() -> None:
+    epoch = EpochSoFar().after_batch(2.0, 0.5).after_batch(3.0, 0.75)
+    assert epoch == EpochSoFar(batches=2, summed=5.0, seconds=0.75)
+
+
+# The card says what the figures say.
+
+
+def test_figures_weights_and_command_are_on_it() -> None:
+    trained = train(toy_model(), toy_texts(), toy_config())
+    evaluation = evaluate(trained.classifier, toy_texts(30, seed=4))
+    card = classifier_card(trained, {"test": evaluation}, "toy.csv", "elmo classify train toy.csv")
+    accuracy = evaluation.metrics.accuracy
+    assert f"| test | 30 | {accuracy.value:.4f} | {accuracy.low:.4f} to" in card
+    weights = trained.classifier.network.mix.weights or ()
+    assert "weigh " + ", ".join(f"{weight:.3f}" for weight in weights) in card
+    assert "elmo classify train toy.csv" in card
+    assert "| biLM | frozen |" in card
+
+
+# The best epoch is the most accurate one; kept is the last that rows cannot tell from it.
+
+
+def report(epoch: int, accuracy: float, loss: float = 1.0, rows: int = 1000) -> EpochReport:
+    return EpochReport(
+        phase="network", epoch=epoch, train_loss=1.0, development_loss=loss,
+        development_accuracy=accuracy, development_rows=rows, mix_weights=None, gamma=None,
+        seconds=1.0,
+    )  # fmt: skip
+
+
+def test_best() -> None:
+    assert best_epoch([]) is None
+    history = [report(1, 0.8, 0.5), report(2, 0.9, 0.7), report(3, 0.9, 0.6), report(4, 0.9, 0.6)]
+    assert best_epoch(history) is history[2]
+
+
+def test_kept_is_the_last_that_is_as_good_as_the_best() -> None:
+    assert kept_epoch([]) is None
+    history = [report(1, 0.891), report(2, 0.9), report(3, 0.891), report(4, 0.89)]
+    assert kept_epoch(history) is history[2]  # one standard error is 0.0095
+    sure = [report(one.epoch, one.development_accuracy, rows=100_000) for one in history]
+    assert kept_epoch(sure) is sure[1]
+
+
+def test_of_epochs_without_a_mistake_the_last_is_kept() -> None:
+    history = [report(1, 1.0), report(2, 1.0), report(3, 0.999)]
+    assert kept_epoch(history) is history[1]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(1, 10_000))
+def test_what_is_kept_changes_only_to_the_newest(accuracies: list[float], rows: int) -> None:
+    """The loop has no other network than the newest to keep."""
+    history = [report(number, one, rows=rows) for number, one in enumerate(accuracies)]
+    for count in range(1, len(history) + 1):
+        before, now = kept_epoch(history[: count - 1]), kept_epoch(history[:count])
+        assert now is before or now is history[count - 1]
+
+
+# From files to a folder that holds all there is to know.
+
+
+def write_toy(folder: Path) -> None:
+    """A biLM's folder and two tables."""
+    loaded = toy_model()
+    (folder / "bilm").mkdir()
+    save_config(folder / "bilm", loaded.model.config, loaded.tokenizer, {})
+    loaded.model.vocabulary.save(folder / "bilm" / "vocabulary.txt")
+    save_weights(folder / "bilm" / "model.safetensors", loaded.model)
+    for name, seed in (("train", 0), ("test", 1)):
+        data = toy_texts(60, seed)
+        with (folder / f"{name}.csv").open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["label", "text"])
+            writer.writerows(zip(data.labels or (), data.texts, strict=True))
+
+
+def test_a_folder_holds_classifier_figures_pictures_and_card(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    out = tmp_path / "out"
+    made = train_classifier(
+        str(tmp_path / "train.csv"), tmp_path / "bilm", out, toy_config(),
+        test=str(tmp_path / "test.csv"), command="elmo classify train …",
+    )  # fmt: skip
+    assert {path.name for path in out.iterdir()} == {
+        "README.md", "bilm", "classifier.json", "classifier.safetensors",
+        "confusion_development.png", "confusion_test.png", "confusion_train.png",
+        "learning_curve.png", "log.jsonl",
+        "metrics_development.json", "metrics_test.json", "metrics_train.json",
+        "mistakes_development.json", "mistakes_test.json", "mistakes_train.json", "own_words.txt",
+    }  # fmt: skip
+    assert made.evaluations["test"].metrics.count == 60
+    assert made.evaluations["train"].metrics.count == len(made.trained.split.train)
+    assert made.evaluations["test"].metrics.accuracy.value >= 0.9
+    again = load_classifier(out)
+    texts = toy_texts(9, seed=2).texts
+    expected = made.trained.classifier.probabilities(texts)
+    np.testing.assert_array_equal(again.probabilities(texts), expected)
+    card = (out / "README.md").read_text()
+    assert "elmo classify train …" in card
+    assert "| animals, weather |" in card
+    assert f"{made.evaluations['test'].metrics.accuracy.value:.4f}" in card
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [entry["epoch"] for entry in log] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    vectors = tmp_path / "glove.txt"
+    vectors.write_text("cat 1 2\nzebra 3 4\nhail 5 6\n")
+    made = train_classifier(
+        str(tmp_path / "train.csv"), tmp_path / "bilm", tmp_path / "out", toy_config(),
+        word_vectors=vectors,
+    )  # fmt: skip
+    again = load_classifier(tmp_path / "out")
+    assert again.network.own_words is not None
+    assert again.network.own_words.weight[again.own.id("zebra")].tolist() == [3, 4, 0, 0]
+    texts = ["the Zebra", "Hail on a cat", "a cat"]
+    expected = made.trained.classifier.probabilities(texts)
+    np.testing.assert_array_equal(again.probabilities(texts), expected)
+    assert not np.array_equal(expected[0], again.probabilities(["the unheard"])[0])
+
+
+def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    with pytest.raises(UserError, match="already exists"):
+        train_classifier(str(tmp_path / "train.csv"), tmp_path / "bilm", tmp_path / "bilm")
+
+
+def test_a_time_between_checkpoints_cannot_be_negative(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="checkpoint_minutes: cannot be negative, got -1"):
+        train_classifier("none.csv", tmp_path, tmp_path / "out", checkpoint_minutes=-1)
+
+
+def test_a_fine_tuned_bilm_cannot_be_a_reference(tmp_path: Path) -> None:
+    config = toy_config()
+    tuned = replace(config.learning, fine_tuning=FineTuningConfig(fine_tune_epochs=1))
+    with pytest.raises(UserError, match="leave out --reference"):
+        train_classifier(
+            "none.csv", tmp_path, tmp_path / "out", replace(config, learning=tuned), reference=True
+        )
+
+
+# Training learns, keeps an epoch as good as the best, and stops at a loss that is no number.
+
+
+LOADED = toy_model()
+
+
+class Setting:
+    """A network with its task, fresh but always the same."""
+
+    def __init__(self, tmp_path: Path, learning: LearningConfig | None = None) -> None:
+        data = toy_texts()
+        labels = Labels.of(data.labels or ())
+        classes = labels.encode(data.labels or (), data.places)
+        words = cut_into_words(LOADED, data.texts, 100)
+        texts = TextRows(words, own_vocabulary([WORDS], 1))
+        self.config = toy_config(learning=learning)
+        self.task = Task(texts, classes, development_split(classes, 0.2, 0))
+        features = FrozenFeatures.compute(texts, LOADED.model, memory=1, folder=tmp_path)
+        torch.manual_seed(0)
+        self.network = ClassifierNetwork(self.config.network, 3, 12, 2, len(texts.own))
+        learning = self.config.learning
+        epochs = learning.epochs_for(len(self.task.split.train))
+        self.phase = network_phase(self.network, features, learning, epochs)
+        self.history: list[EpochReport] = []
+        self.steps: list[StepReport] = []
+
+    def note(self, report: StepReport | EpochReport) -> None:
+        if isinstance(report, StepReport):
+            self.steps.append(report)
+
+    def learn(self, phase: Phase | None = None) -> None:
+        learning = self.config.learning
+        learn(self.network, phase or self.phase, self.task, learning, self.note, self.history)
+
+    def accuracy(self) -> float:
+        rows = self.task.split.development
+        scores = scores_of(self.network, self.phase, rows, self.task.texts.lengths)
+        return float((scores.argmax(1).numpy() == self.task.classes[rows]).mean())
+
+
+def test_the_toy_task_is_learned_and_an_epoch_kept(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    setting.learn()
+    assert [report.epoch for report in setting.history] == [1, 2, 3, 4, 5, 6]
+    kept = kept_epoch(setting.history)
+    assert kept is not None
+    assert kept.development_accuracy >= 0.9
+    assert setting.accuracy() == kept.development_accuracy
+    assert setting.steps[-1].done == 1
+    assert all(report.mix_weights and sum(report.mix_weights) == pytest.approx(1, abs=1e-5)
+               for report in setting.history)  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_network(tmp_path: Path) -> None:
+    one, other = Setting(tmp_path), Setting(tmp_path)
+    one.learn()
+    other.learn()
+    states = one.network.state_dict(), other.network.state_dict()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_scores_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    rows = np.array([7, 3, 50, 4])
+    scores = scores_of(setting.network, setting.phase, rows, setting.task.texts.lengths)
+    for place, row in enumerate(rows):
+        with torch.no_grad():
+            alone = setting.network(setting.phase.read([int(row)], None).layers)[0]
+        torch.testing.assert_close(scores[place], alone, rtol=0, atol=1e-5)
+
+
+def test_patience_ends_a_training_that_does_not_get_better(tmp_path: Path) -> None:
+    learning = LearningConfig(epochs=9, batch_texts=8, learning_rate=1e-12, patience=2)
+    setting = Setting(tmp_path, learning)
+    setting.learn()
+    assert len(setting.history) < 9
+    best = best_epoch(setting.history)
+    assert best is not None
+    assert setting.history[-1].epoch - best.epoch == 2
+
+
+def test_a_loss_that_is_no_number_stops_and_restores(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    per_epoch = -(-len(setting.task.split.train) // 8)
+    calls = 0
+
+    def spoiled(rows: object, random: object) -> Read:
+        nonlocal calls
+        calls += random is not None
+        read = setting.phase.read(rows, random)  # pyright: ignore
+        if calls == per_epoch + 2:
+            read.layers.layers.values.fill_(torch.nan)  # pyright: ignore
+        return read
+
+    phase = Phase("network", 3, setting.phase.parts, spoiled)  # pyright: ignore
+    with pytest.raises(LossIsNoNumberError, match=r"epoch 2 \(network\).*epoch 1 is kept"):
+        setting.learn(phase)
+    assert setting.accuracy() == setting.history[0].development_accuracy
+    assert all(torch.isfinite(one).all() for one in setting.network.state_dict().values())
+
+
+# Lower layers of the biLM start to learn later, and more slowly, than those above them.
+
+
+def phase(**settings: float) -> Phase:
+    own = own_vocabulary([WORDS], 1)
+    network = ClassifierNetwork(toy_config().network, 3, 12, 2, len(own))
+    learning = LearningConfig(text_rate=0.25, fine_tuning=FineTuningConfig(**settings))  # pyright: ignore
+    return fine_tuning_phase(network, TextRows([["the", "cat"]], own), LOADED.model, learning)
+
+
+def learning_parts(one: Phase) -> list[bool]:
+    return [
+        all(p.requires_grad for module in part.modules for p in module.parameters())
+        for part in one.parts
+    ]
+
+
+def test_layers_wake_from_the_top() -> None:
+    one = phase(unfreeze_epochs=0.5)
+    optimizers = build_optimizers(one, LearningConfig(weight_decay=0.0))
+    seen: list[list[bool]] = []
+    for done in (0.0, 0.49, 0.5, 1.0):
+        set_rates(one, optimizers, 0.1, done)
+        seen.append(learning_parts(one))
+    network_and_top = [True, True, True]
+    assert seen == [
+        [*network_and_top, False, False],
+        [*network_and_top, False, False],
+        [*network_and_top, True, False],
+        [*network_and_top, True, True],
+    ]
+    top, token = one.parts[2].modules, one.parts[-1].modules
+    assert top == tuple(stack.layers[1] for stack in LOADED.model.directions)
+    assert token == (LOADED.model.token_layer,)
+
+
+def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
+    one = phase(rate_decay=0.5, fine_tune_rate=LearningConfig().learning_rate / 2)
+    dense, sparse = build_optimizers(one, LearningConfig(weight_decay=0.3))
+    set_rates(one, [dense, sparse], 0.8, 0.0)
+    rates = [group["lr"] for group in dense.param_groups]
+    network, reader = [0.8, 0.8], [0.2, 0.2]
+    assert rates == pytest.approx([*network, *reader, 0.4, 0.4, 0.2, 0.2, 0.1, 0.1])
+    assert [group["lr"] for group in sparse.param_groups] == [0.8]
+    for group in dense.param_groups:
+        for parameter in group["params"]:
+            is_matrix = parameter.dim() > 1 and parameter.shape[0] not in (13, 3 + len(WORDS))
+            assert (group["weight_decay"] > 0) == is_matrix
+
+
+def test_the_language_model_loss_joins_in_training_only() -> None:
+    random = Randomness.of(0, 0, torch.device("cpu"))
+    assert phase(language_weight=0.0).read([0], random).language_loss is None
+    one = phase(language_weight=0.5)
+    assert one.read([0], None).language_loss is None
+    loss = one.read([0], random).language_loss
+    assert loss is not None
+    assert float(loss.detach()) > 0
+
+
+def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
+    network = ClassifierNetwork(NetworkConfig(own_words=4), 3, 2, 2, own_vocabulary=9)
+    own = network.own_words
+    assert own is not None
+    before = own.weight.detach().clone()
+    learning = LearningConfig(learning_rate=0.1, weight_decay=0.01)
+    one = network_phase(network, _NoFeatures(), learning, 1)
+    dense, sparse = build_optimizers(one, learning)
+    loss = own(torch.tensor([3, 5, 3])).sum()
+    loss.backward()
+    sparse.step()
+    changed = (own.weight.detach() != before).any(dim=1).nonzero().flatten()
+    assert changed.tolist() == [3, 5]
+    # The first step goes one rate along the sign of the gradient.
+    torch.testing.assert_close(own.weight.detach()[[3, 5]], before[[3, 5]] - 0.1)
+    assert id(own.weight) not in {
+        id(one) for group in dense.param_groups for one in group["params"]
+    }
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_what_reads_a_text_and_a_learned_function_have_rates_of_their_own(hidden: int) -> None:
+    config = NetworkConfig(mix=MixConfig(mix="function"), own_words=4, hidden=hidden)
+    network = ClassifierNetwork(config, 3, 2, 2, own_vocabulary=9)
+    learning = LearningConfig(learning_rate=0.1, function_rate=0.5, text_rate=0.2)
+    one = network_phase(network, _NoFeatures(), learning, 1)
+    optimizers = build_optimizers(one, learning)
+    set_rates(one, optimizers, 0.1, 0.0)
+    rates = {
+        id(parameter): group["lr"]
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    reader = network.hidden if hidden else network.scores
+    assert reader is not None
+    expected = {id(parameter): 0.1 for parameter in network.parameters()}
+    expected |= {id(parameter): 0.05 for parameter in network.mix.parameters()}
+    expected |= {id(parameter): 0.02 for parameter in reader.parameters()}
+    assert rates == pytest.approx(expected)
+
+
+@given(st.floats(0.01, 10), st.integers(0, 100))
+def test_gradients_are_clipped_as_torch_clips_dense_ones(longest: float, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, 6, (8,), generator=random)
+    weight, other = (torch.randn(6, 3, generator=random) for _ in range(2))
+    tables: list[nn.Embedding] = []
+    for sparse in (True, False):
+        table = nn.Embedding(6, 3, _weight=weight.clone(), sparse=sparse)
+        linear = nn.Parameter(other.clone())
+        (table(ids).square().sum() + linear.pow(3).sum()).backward()
+        if sparse:
+            clip_gradients([table.weight, linear], longest)
+        else:
+            nn.utils.clip_grad_norm_([table.weight, linear], longest)
+        tables.append(table)
+        assert linear.grad is not None
+    first, second = (table.weight.grad for table in tables)
+    assert first is not None
+    torch.testing.assert_close(first.to_dense(), second)
+
+
+class _NoFeatures:
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        raise AssertionError("nothing is read here")

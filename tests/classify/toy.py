@@ -8,10 +8,10 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import LoadedModel
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
-from elmo.classify.labelled import LabelledTexts
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.classify.data import LabelledTexts
+from elmo.model_folder import LoadedModel
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 TOPICS = {"animals": ("cat", "dog", "cow"), "weather": ("rain", "sun", "wind")}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
-from elmo.pretrain.run import pretrain
-from elmo.text.batching_config import Batching
+from elmo.text.config import Batching
+from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
+from elmo.training.pretrain import pretrain
 
 SUBJECTS = ("the cat", "the dog", "a bird", "my naïve friend")
 VERBS = ("sat on", "looked at", "ran to")

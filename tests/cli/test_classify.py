@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.classify.test_train_run import write_toy
+from tests.classify.test_training import write_toy
 
 from elmo.cli.main import main
 

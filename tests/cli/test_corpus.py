@@ -13,7 +13,7 @@ import pytest
 
 from elmo.bilm.config import BiLMConfig
 from elmo.cli.main import main
-from elmo.pretrain.config import PretrainConfig
+from elmo.training.config import PretrainConfig
 
 QUICK = ("--no-estimate", "--tokenizer", "whitespace")
 
@@ -73,7 +73,7 @@ def test_a_speed_is_measured_unless_given(
     def measured(config: PretrainConfig, vocabulary: int, length: int) -> float:
         return config.model.hidden * length
 
-    monkeypatch.setattr("elmo.pretrain.estimate.measure_speed", measured)
+    monkeypatch.setattr("elmo.training.estimate.measure_speed", measured)
     path = write(tmp_path / "a.txt", sound_lines())
     _, found = checked(capsys, path, "--tokenizer", "whitespace")
     assert found["estimate"]["measured"]

@@ -5,12 +5,88 @@ from __future__ import annotations
 import io
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from elmo.cli.concordance import Line, fitting, print_concordance
+from elmo.classify.training import EpochReport
+from elmo.cli.classify import ClassifierDisplay
+from elmo.cli.display import Line, TrainingDisplay, fitting, print_concordance, set_device
+from elmo.errors import UserError
+from elmo.training.reports import StepReport
+
+# What is shown while a classifier learns.
+
+
+def test_of_many_epochs_one_in_ten_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    display = ClassifierDisplay()
+    for epoch in range(1, 35):
+        display.report(
+            EpochReport(
+                phase="network",
+                epoch=epoch,
+                train_loss=0.5,
+                development_loss=0.25,
+                development_accuracy=0.75,
+                development_rows=4,
+                mix_weights=(0.2, 0.8),
+                gamma=1.0,
+                seconds=1.0,
+            )
+        )
+    lines = capsys.readouterr().err.splitlines()
+    shown = [int(line.split()[1]) for line in lines]
+    assert shown == [*range(1, 11), 20, 30]
+    assert lines[0] == (
+        "epoch 1 (network): loss 0.5000, development loss 0.2500, accuracy 0.7500"
+        "  layers weigh 0.20, 0.80"
+    )
+
+
+# What a person sees of a training run.
+
+
+def report(done: float) -> StepReport:
+    return StepReport(
+        step=1234, epoch=1, done=done, targets=10, loss_forward=2.0, loss_backward=4.0,
+        learning_rate=0.1, tokens_per_second=5432.1, seconds_left=3723.0,
+    )  # fmt: skip
+
+
+def test_a_line_says_how_far_how_good_how_fast_and_how_long(capsys):
+    with TrainingDisplay() as display:
+        display.report(report(0.25))
+    line = capsys.readouterr().err
+    for part in ("25.0%", "epoch 2", "step 1,234", "loss 3.000", "perplexity 20", "5,432 tokens/s",
+                 "1:02:03 left"):  # fmt: skip
+        assert part in line
+
+
+def test_a_log_file_gets_one_line_in_ten_and_the_last_one(capsys):
+    with TrainingDisplay() as display:
+        for number in range(25):
+            display.report(report(number / 100))
+        display.report(report(1.0))
+    assert len(capsys.readouterr().err.splitlines()) == 4
+
+
+def test_a_terminal_gets_a_bar(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with TrainingDisplay() as display:
+        display.documents(1000)
+        display.report(report(0.5))
+    assert "5,432 tokens/s" in capsys.readouterr().err
+
+
+def test_threads_are_set_and_devices_checked():
+    before = torch.get_num_threads()
+    set_device("cpu", 1)
+    assert torch.get_num_threads() == 1
+    torch.set_num_threads(before)
+    with pytest.raises(UserError, match="cannot be used here"):
+        set_device("cuda:77", None)
 
 
 def line(label: str, text: str, position: int) -> Line:

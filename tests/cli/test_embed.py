@@ -5,16 +5,177 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from elmo.cli.embedding import line
+from elmo.cli.display import line as line_of_display
+from elmo.cli.embed import line
 from elmo.cli.main import main
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.progress import Progress
+from elmo.embed.config import NeighbourConfig
+from elmo.embed.embedder import Embedder
+from elmo.embed.embedder import Progress as Progress_of_embedder
+from elmo.embed.neighbours import find_neighbours
+from elmo.static.config import SkipGramConfig, SvdConfig
+from elmo.static.train import Progress, train_static
+from elmo.static.vectors import StaticVectors
+
+# elmo static writes what the library makes, by either method, and tells mistakes in one line.
+
+
+def test_svd_to_a_text_file(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "vectors.txt"
+    flags = ["--dim", "5", "--window", "2", "--shift", "1"]
+    assert main(["static", str(corpus), "--out", str(out), *flags]) == 0
+    wanted = train_static(str(corpus), SvdConfig(dim=5, window=2, shift=1))
+    written = StaticVectors.load(out)
+    assert written.words == wanted.vectors.words
+    assert np.array_equal(written.vectors, wanted.vectors.vectors)
+    shown = capsys.readouterr()
+    assert shown.out == (
+        f"{out}: vectors of 5 numbers for {len(written)} words, from {wanted.documents} texts of "
+        f"{wanted.tokens:,} words\n"
+    )
+    assert "counting pairs of words" in shown.err
+
+
+def test_skip_gram_to_a_binary_file(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "vectors.bin"
+    flags = ["--method", "skipgram", "--dim", "4", "--epochs", "2", "--held-out-share", "0"]
+    assert main(["static", str(corpus), "--out", str(out), *flags, "--json"]) == 0
+    wanted = train_static(str(corpus), SkipGramConfig(dim=4, epochs=2), held_out_share=0)
+    written = StaticVectors.load(out)
+    assert np.array_equal(written.vectors, wanted.vectors.vectors)
+    assert json.loads(capsys.readouterr().out) == {
+        "path": str(out),
+        "method": "skipgram",
+        "words": len(written),
+        "dim": 4,
+        "documents": 400,
+        "tokens": wanted.tokens,
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--out", "v.npz"], "v.npz: expected a name that ends in .txt, .vec (text) or .bin"),
+        (["--out", "v.txt", "--window", "0", "--dim", "0"], "2 problems in the settings"),
+        (["--out", "v.txt", "--dim", "300"], "use --dim"),
+        (["--out", "v.txt", "--min-count", "5000"], "no word is seen 5000 times"),
+        (["--out", "v.txt", "--dim", "5", "--shift", "900"], "lower --shift"),
+    ],
+)
+def test_mistakes_are_told(
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["static", str(corpus), *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_flags_are_those_of_the_method(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["static", "a.txt", "--out", "v.txt", "--epochs", "2"])
+    with pytest.raises(SystemExit):
+        main(["static", "a.txt", "--out", "v.txt", "--method=skipgram", "--shift", "2"])
+    assert "--epochs" in capsys.readouterr().err
+
+
+def test_progress_in_one_line() -> None:
+    assert line(Progress("training", 1200, 7600)) == "training: 1,200 of 7,600 texts"
+    assert line(Progress("preparing the text", 1000)) == "preparing the text: 1,000 texts"
+    assert line(Progress("factorising 9 pairs")) == "factorising 9 pairs"
+
+
+# elmo neighbours finds what the library finds, and tells mistakes in one line.
+
+
+SENTENCE = "the cat sat on the mat ."
+
+
+def call(model: Path, corpus: Path, *flags: str, word: str = "cat", text: str = SENTENCE) -> int:
+    where = ["--model", str(model), "--corpus", str(corpus), "--threads", "1"]
+    return main(["neighbours", word, text, *where, *flags])
+
+
+def test_scripts_get_what_the_library_finds(
+    model: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--layer", "1", "--count", "4", "--distinct", "word", "--texts", "100"]
+    assert call(model, corpus, *flags, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    config = NeighbourConfig(layer=1, count=4, distinct="word", texts=100)
+    texts = corpus.read_text(encoding="utf-8").splitlines()
+    wanted = find_neighbours(Embedder.from_pretrained(model), "cat", SENTENCE, texts, config)
+    assert told == json.loads(json.dumps(asdict(wanted)))
+    assert len(told["neighbours"]) == 4
+
+
+def test_the_model_has_learned_which_words_are_alike(
+    model: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(model, corpus, "--distinct", "word", "--count", "4", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["neighbours"]
+    assert {one["word"] for one in found} == {"cat", "dog", "bird", "friend"}
+
+
+def test_people_get_the_sentences_below_their_own(
+    model: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(model, corpus, "--count", "3", "--same-word", "--occurrence", "2", word="the") == 0
+    lines = capsys.readouterr().out.splitlines()
+    before, behind = lines[0].split("«the»")
+    assert (before.split(), behind) == (["similarity", "the", "cat", "sat", "on"], "  mat .")
+    assert len(lines) == 4
+    assert {line.index("«the»") for line in lines} == {lines[0].index("«the»")}
+    assert all(line.startswith("0.") for line in lines[1:])
+
+
+def test_no_neighbour_is_told(
+    model: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(model, corpus, "--same-word", word="zebra", text="my zebra ran") == 0
+    assert "no neighbours: no other text has 'zebra'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "flags", "message"),
+    [
+        ("cats", [], "'cats' is not a word of the sentence (did you mean 'cat'?); its words are: "),
+        ("the", ["--occurrence", "3"], "occurrence 3 of 'the' was asked for"),
+        ("cat", ["--layer", "5"], "layers 0 to 2"),
+        ("cat", ["--count", "0"], "count: must be positive"),
+        ("cat", ["--threads", "0"], "--threads: must be positive"),
+        ("cat", ["--corpus", "nowhere.txt"], "nowhere.txt"),
+        ("cat", ["--corpus"], "no text was named"),
+        ("cat", ["--model", "nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_are_told_neighbours(
+    model: Path,
+    corpus: Path,
+    capsys: pytest.CaptureFixture[str],
+    word: str,
+    flags: list[str],
+    message: str,
+) -> None:
+    assert call(model, corpus, *flags, word=word) == 2
+    assert message in capsys.readouterr().err
+
 
 TEXTS = ["the cat sat on the mat .", "my zebra ran"]
 
@@ -72,7 +233,7 @@ def test_words_of_standard_input_by_a_warm_model(
         (["nowhere.txt", "--words", "--out", "v.npz"], "nowhere.txt"),
     ],
 )
-def test_mistakes_are_told(
+def test_mistakes_are_told_embed(
     model: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,6 +268,8 @@ def test_words_for_themselves(
     assert (tmp_path / "few.txt").read_text() == "cat\ndog\n"
 
 
-def test_progress_in_one_line() -> None:
-    report = Progress(texts=1200, total=7600, tokens=40000, tokens_per_second=9876, seconds_left=75)
-    assert line(report) == "1,200 of 7,600 texts  9,876 words/s  0:01:15 left"
+def test_progress_in_one_line_embed() -> None:
+    report = Progress_of_embedder(
+        texts=1200, total=7600, tokens=40000, tokens_per_second=9876, seconds_left=75
+    )
+    assert line_of_display(report) == "1,200 of 7,600 texts  9,876 words/s  0:01:15 left"

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from elmo.checkpoint import load_model
+from elmo.bilm.config import GenerationConfig
 from elmo.cli.main import main
-from elmo.language.score import score
+from elmo.language_model import generate, predict, score
+from elmo.model_folder import load_model
 
 TEXTS = ["the cat sat on the mat .", "my zebra ran"]
 
@@ -80,3 +81,93 @@ def test_bad_texts_are_told(
     told = capsys.readouterr()
     assert message in told.err
     assert told.out == ""
+
+
+# Candidates are printed as the library finds them.
+
+
+TEXT = "the ___ sat on the ___ ."
+
+
+def test_candidates_are_told_to_scripts(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(model), TEXT, "--top", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (found,) = predict(load_model(model), [TEXT], top=3)
+    assert told == json.loads(json.dumps(asdict(found)))
+    assert [len(blank["combined"]) for blank in told["blanks"]] == [3, 3]
+
+
+def test_the_model_has_learned_its_language(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "the [MASK] sat on the mat . 7"
+    assert main(["predict", str(model), text, "--blank", "[MASK]", "--json"]) == 0
+    (blank,) = json.loads(capsys.readouterr().out)["blanks"]
+    assert {"cat", "dog"} < {one["word"] for one in blank["combined"][:3]}
+
+
+def test_people_get_a_table_a_blank(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(model), TEXT, "--top", "4"]) == 0
+    shown = capsys.readouterr().out
+    (found,) = predict(load_model(model), [TEXT], top=4)
+    first, second = found.blanks
+    assert f"the [{first.combined[0].word}] sat on the ___ ." in shown
+    assert f"the ___ sat on the [{second.combined[0].word}] ." in shown
+    for one in first.forward + first.backward + second.combined:
+        assert f"{one.word} {one.probability:.4f}" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no text was given"),
+        (["the cat"], "expected a text with a blank"),
+        ([TEXT, "--top", "0"], "top: at least one"),
+        ([TEXT, "--blank", ""], "blank: expected a mark"),
+    ],
+)
+def test_mistakes_are_told(
+    model: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["predict", str(model), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+# What is written is what the library writes, and flags are its settings.
+
+
+def test_flags_are_settings(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = "--direction backward --length 7 --temperature 0.7 --top-k 5 --top-p 0.9 --seed 3"
+    assert main(["generate", str(model), "the mat .", *flags.split(), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    config = GenerationConfig(
+        direction="backward", length=7, temperature=0.7, top_k=5, top_p=0.9, seed=3
+    )
+    made = generate(load_model(model), "the mat .", config)
+    assert told["words"] == list(made.words)
+    assert told["written"] == list(made.written)
+    assert told["prompt"] == ["the", "mat", "."]
+    assert told["ended"] == made.ended
+
+
+def test_people_get_a_line_a_prompt(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(model), "the cat", "a", "--seed", "2"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    loaded = load_model(model)
+    assert first.split() == list(generate(loaded, "the cat", GenerationConfig(seed=2)).words)
+    assert second.split() == list(generate(loaded, "a", GenerationConfig(seed=2)).words)
+
+
+def test_no_prompt_is_an_empty_one(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(model), "--temperature", "0"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[0] in ("the", "a", "my")
+
+
+def test_all_mistakes_are_told_at_once(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--temperature", "-0.5", "--top-p", "1.5", "--length", "0"]
+    assert main(["generate", str(model), "the", *flags]) == 2
+    told = capsys.readouterr().err
+    assert "temperature: expected 0" in told
+    assert "top_p: expected a share above 0 and up to 1, got 1.5" in told
+    assert "length: at least one word" in told

@@ -85,7 +85,7 @@ def test_ctrl_c_is_no_traceback(
     def interrupted(folder: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo.interop.models.describe", interrupted)
+    monkeypatch.setattr("elmo.language_model.describe", interrupted)
     assert main(["info", "model"]) == 130
     assert capsys.readouterr().err == "elmo: interrupted\n"
 
@@ -96,6 +96,6 @@ def test_who_is_interrupted_may_say_how_to_go_on(
     def interrupted(folder: object) -> None:
         raise KeyboardInterrupt("stopped; the same command goes on")
 
-    monkeypatch.setattr("elmo.interop.models.describe", interrupted)
+    monkeypatch.setattr("elmo.language_model.describe", interrupted)
     assert main(["info", "anything"]) == 130
     assert capsys.readouterr().err == "elmo: stopped; the same command goes on\n"

@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo.contextual.embedder import Embedder
-from elmo.interop.official import load_official
+from elmo.embed.embedder import Embedder
+from elmo.official.format import load_official
 
 SLOTS, BATCHES = 3, 10
 

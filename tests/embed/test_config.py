@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elmo.config import check
-from elmo.contextual.neighbour_config import NeighbourConfig
+from elmo.embed.config import NeighbourConfig
 from elmo.errors import ConfigError
 
 

@@ -13,21 +13,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.bilm import numpy_bilm
-from tests.language.tiny_models import VOCABULARY, make_model
+from tests.tiny_models import VOCABULARY, make_model
 
+from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import save_config, save_weights
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.mix import LayerMix
-from elmo.contextual.mix_config import MixConfig
-from elmo.contextual.progress import Progress
-from elmo.contextual.start_state import FILE, warm_state
+from elmo.embed.config import MixConfig
+from elmo.embed.embedder import FILE, Embedder, Progress, usual_batch_tokens, warm_state
+from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
+from elmo.model_folder import LoadedModel, save_config, save_weights
+from elmo.text.tokenizer import TokenizerConfig
+from elmo.text.vocabulary import Vocabulary
+
+# How many words are read at a time where nobody says.
+
+
+WORDS = Vocabulary(("<S>", "</S>", "<UNK>", "oil"), (1, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "tokens"), [(16, 32768), (128, 32768), (256, 16384), (512, 8192), (1024, 8192)]
+)
+def test_the_smaller_the_model_the_more(hidden: int, tokens: int) -> None:
+    config = BiLMConfig(word_dim=8, hidden=hidden, projection=8)
+    assert usual_batch_tokens(BiLM(config, WORDS)) == tokens
+
 
 Array = NDArray[np.float64]
 CLOSE = {"rtol": 0, "atol": 2e-6}
-WORDS = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])
-TEXTS = st.lists(st.lists(WORDS, max_size=9), min_size=1, max_size=6)
+WORDS_embedder = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])
+TEXTS = st.lists(st.lists(WORDS_embedder, max_size=9), min_size=1, max_size=6)
 MODELS = {kind: make_model(kind) for kind in ("words", "characters", "both")}
 EMBEDDERS = {kind: Embedder(loaded) for kind, loaded in MODELS.items()}
 WORD_MODEL = EMBEDDERS["words"]
@@ -315,3 +330,44 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 def test_bad_texts_are_told(texts: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         WORD_MODEL.encode(texts)
+
+
+# An embedder in Hugging Face's datasets: the same vectors, batch by batch.
+
+
+TEXTS_map_function = ["the cat sat", "a dog", "naïve 雨", "the mat on the mat", "cat"]
+
+
+@pytest.fixture(scope="module")
+def embedder(vocabulary) -> Embedder:
+    torch.manual_seed(0)
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
+    return Embedder(LoadedModel(model, TokenizerConfig()))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_map_adds_a_column_of_vectors(embedder):
+    datasets = pytest.importorskip("datasets", reason="needs the extra `datasets`")
+    rows = datasets.Dataset.from_dict({"text": TEXTS_map_function, "label": range(5)})
+    mapped = rows.map(embedder.as_map_fn(layer="top"), batched=True, batch_size=2)
+    assert mapped["label"][:] == list(range(5))
+    expected = embedder.encode(TEXTS_map_function, layer="top")
+    np.testing.assert_allclose(np.array(mapped["vector"][:]), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_columns_and_settings_can_be_chosen(embedder):
+    function = embedder.as_map_fn(column="body", into="words", output="tokens", layer=1)
+    found = function({"body": TEXTS_map_function, "other": TEXTS_map_function})["words"]
+    expected = embedder.encode(TEXTS_map_function, output="tokens", layer=1)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_what_cannot_be_is_told(embedder):
+    with pytest.raises(UserError, match="no column 'text', but body"):
+        embedder.as_map_fn()({"body": TEXTS_map_function})
+    with pytest.raises(UserError, match="any order"):
+        embedder.as_map_fn(start="carry")
+    with pytest.raises(UserError, match="pooling"):
+        embedder.as_map_fn(pooling="median")

@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 from numpy.typing import NDArray
-from tests.language.tiny_models import make_model
+from tests.tiny_models import make_model
 
-from elmo.contextual import embed_text as job
-from elmo.contextual.embed_text import EmbeddedFile, embed_text
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.encode_config import EncodeConfig
-from elmo.contextual.encoder import Encoder
-from elmo.contextual.progress import Progress
+from elmo.embed import files as job
+from elmo.embed.config import EncodeConfig
+from elmo.embed.embedder import Embedder, Encoder, Progress
+from elmo.embed.files import EmbeddedFile, embed_text
 from elmo.errors import UserError
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.text.tokenizer import TokenizerConfig
 
 Array = NDArray[np.float32]
 

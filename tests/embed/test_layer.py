@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.language.tiny_models import make_model
+from tests.tiny_models import make_model
 
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.mix import LayerMix
-from elmo.contextual.mix_config import MixConfig
-from elmo.contextual.module import ElmoEmbedding
+from elmo.embed.config import MixConfig
+from elmo.embed.embedder import Embedder
+from elmo.embed.layer import ElmoEmbedding
+from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
 
 TEXTS = [["the", "cat", "sat"], [], ["雨", "unheard"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,71 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bilm import numpy_bilm
-from tests.language.tiny_models import VOCABULARY, make_model
+from tests.tiny_models import VOCABULARY, make_model
 
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.neighbours import NeighbourConfig, Neighbours, find_neighbours
-from elmo.contextual.progress import Progress
+from elmo.embed.config import NeighbourConfig
+from elmo.embed.embedder import Embedder, Progress, TokenisedText
+from elmo.embed.neighbours import (
+    Nearest,
+    Neighbour,
+    Neighbours,
+    WordInText,
+    cosines,
+    find_neighbours,
+    find_word,
+)
 from elmo.errors import UserError
+from elmo.text.tokenizer import TokenizerConfig
+
+# A word is found where a reader would, and what is not there is told with what is.
+
+
+LOADED = make_model()
+TEXT = "The cat, a cat."
+WORDS = ("The", "cat", ",", "a", "cat", ".")
+
+
+@pytest.mark.parametrize(
+    ("word", "occurrence", "position"), [("a", 1, 3), ("cat", 1, 1), ("cat", 2, 4), (4, 1, 4)]
+)
+def test_a_word_is_named_or_numbered(word: str | int, occurrence: int, position: int) -> None:
+    found = find_word(LOADED, word, TEXT, occurrence)
+    assert (found.words, found.position, found.word) == (WORDS, position, WORDS[position])
+    assert find_word(LOADED, word, list(WORDS), occurrence) == found
+
+
+def test_the_choice_among_several_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="elmo"):
+        find_word(LOADED, "a", TEXT)
+        assert not caplog.messages
+        find_word(LOADED, "cat", TEXT)
+    assert caplog.messages == ["'cat' is in the sentence 2 times; taken: 1"]
+
+
+def test_a_model_in_lower_case_finds_the_word_as_it_was_written() -> None:
+    lower = replace(LOADED, tokenizer=TokenizerConfig(lowercase=True))
+    assert find_word(lower, "The", TEXT).word == "the"
+    # Words that come cut already are as they are.
+    assert find_word(lower, "The", list(WORDS)).word == "The"
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "occurrence", "message"),
+    [
+        ("cats", TEXT, 1, r"'cats' is not .* mean 'cat'\?\); its words are: The cat , a cat \."),
+        ("dog", [], 1, r"its words are: \(none\)"),
+        ("cat", TEXT, 3, "occurrence 3 of 'cat' was asked for, but the sentence has 2"),
+        ("cat", TEXT, 0, "occurrence 0"),
+        (6, TEXT, 1, "word 6 was asked for, but the sentence has 6 words"),
+        (-1, TEXT, 1, "word -1"),
+    ],
+)
+def test_what_is_not_there_is_told(
+    word: str | int, text: str | list[str], occurrence: int, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        find_word(LOADED, word, text, occurrence)
+
 
 EMBEDDER = Embedder(make_model())
 SPELLED = Embedder(make_model("characters"))
@@ -129,3 +189,64 @@ def test_mistakes_are_told(corpus: Any, settings: Any, message: str) -> None:
 def test_texts_without_words_have_no_neighbours() -> None:
     assert find_neighbours(EMBEDDER, "cat", SENTENCE, [[], []]).neighbours == ()
     assert find_neighbours(EMBEDDER, "cat", SENTENCE, []).neighbours == ()
+
+
+# What is kept on the way is what sorting everything at the end would give.
+
+
+QUERY = WordInText(("a", "b"), 1)
+VECTOR = np.array([1, 0], np.float32)
+# Few words and few directions, so that there are ties and copies.
+WORD_nearest = st.tuples(st.sampled_from("abB"), st.sampled_from([0, 30, 60, 90, 180]))
+TEXTS = st.lists(st.lists(WORD_nearest, max_size=6), max_size=8)
+
+
+def offer(texts: list[list[tuple[str, int]]], **settings: Any) -> list[Neighbour]:
+    nearest = Nearest(QUERY, VECTOR, NeighbourConfig(**settings))
+    for number, text in enumerate(texts):
+        angles = np.radians([angle for _, angle in text])
+        rows = np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(np.float32)
+        nearest.take(TokenisedText(number, "", [word for word, _ in text]), rows)
+    return nearest.ranked()
+
+
+def key(one: Neighbour, distinct: str) -> object:
+    if distinct == "none":
+        return one.text_number, one.position
+    if distinct == "word":
+        return one.word.lower()
+    padded = ["", "", *(word.lower() for word in one.words), "", ""]
+    return tuple(padded[one.position : one.position + 5])
+
+
+@given(TEXTS, st.integers(1, 5), st.booleans(), st.sampled_from(["phrase", "word", "none"]))
+def test_the_nearest_of_all(texts: Any, count: int, same_word: bool, distinct: Any) -> None:
+    everything = [
+        (-round(float(np.cos(np.radians(angle))), 6), number, place, word)
+        for number, text in enumerate(texts)
+        for place, (word, angle) in enumerate(text)
+        if [one for one, _ in text] != ["a", "b"] and (word == "b" or not same_word)
+    ]
+    wanted: dict[object, Neighbour] = {}
+    for negative, number, place, word in sorted(everything):
+        words = tuple(one for one, _ in texts[number])
+        one = Neighbour(-negative, word, place, number, words)
+        wanted.setdefault(key(one, distinct), one)
+    found = offer(texts, count=count, same_word=same_word, distinct=distinct)
+    assert found == list(wanted.values())[:count]
+
+
+def test_angles_not_lengths() -> None:
+    rows = np.array([[3, 4], [-30, 0], [0, 0], [1e-30, 0]], np.float32)
+    np.testing.assert_allclose(cosines(rows, np.array([5, 0], np.float32)), [0.6, -1, 0, 1])
+    assert cosines(rows, np.zeros(2, np.float32)).tolist() == [0, 0, 0, 0]
+    assert cosines(rows[:0], rows[0]).shape == (0,)
+
+
+def test_noise_does_not_change_the_order() -> None:
+    nearest = Nearest(QUERY, VECTOR, NeighbourConfig(count=1, distinct="none"))
+    for number, noise in enumerate((0.0, -1e-9, -1e-8)):
+        row = np.array([[1, 1 + noise]])
+        nearest.take(TokenisedText(number, "", ["c"]), row)  # pyright: ignore
+    assert [one.text_number for one in nearest.ranked()] == [0]
+    assert nearest.ranked()[0].similarity == pytest.approx(0.5**0.5, abs=1e-6)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.interop.golden_elmo import Golden, golden
+from tests.official.golden_elmo import Golden, golden
 
-from elmo.contextual.embedder import Embedder
-from elmo.contextual.mix_config import MixConfig
+from elmo.embed.config import MixConfig
+from elmo.embed.embedder import Embedder
 from elmo.errors import UserError
 
 WORDS = ["the", "cat", "naïve", "雨", "unheard", "x" * 60, "of"]

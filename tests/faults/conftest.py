@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.pretrain.conftest import tiny_config
+from tests.training.conftest import tiny_config
 
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.run import Surroundings, pretrain, resume
+from elmo.training.config import PretrainConfig
+from elmo.training.pretrain import Surroundings, pretrain, resume
 
 SOAK = bool(os.environ.get("ELMO_SOAK"))
 """Whether there is time for the long versions: make soak."""
@@ -35,7 +35,7 @@ def train(folder: Path, config: PretrainConfig = SETTINGS) -> None:
 def started(work: Callable[..., None], *arguments: Any) -> BaseProcess:
     """A process that does this work; it is there at once, since all imports are done before."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["elmo.pretrain.run", "tests.faults.conftest"])
+    context.set_forkserver_preload(["elmo.training.pretrain", "tests.faults.conftest"])
     process = context.Process(target=work, args=arguments)
     process.start()
     return process

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.classify.test_train_run import write_toy
-from tests.pretrain.test_run import wait_for_checkpoints
+from tests.classify.test_training import write_toy
+from tests.training.test_pretrain import wait_for_checkpoints
 
 from elmo.files import sha256
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.conftest import SOAK, final_bytes, train
-from tests.pretrain.conftest import write_corpus
+from tests.training.conftest import write_corpus
 
 FILES = ("model.safetensors", "training.safetensors", "progress.json")
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.faults.conftest import SETTINGS, final_bytes
-from tests.pretrain.conftest import write_corpus
-from tests.pretrain.test_run import stop_after
+from tests.training.conftest import write_corpus
+from tests.training.test_pretrain import stop_after
 
-from elmo.contextual.embed_text import embed_text
-from elmo.contextual.embedder import Embedder
+from elmo.embed.embedder import Embedder
+from elmo.embed.files import embed_text
 from elmo.errors import UserError
-from elmo.pretrain.checkpoints import newest_checkpoint
-from elmo.pretrain.run import Surroundings, pretrain, resume
+from elmo.training.checkpoint import newest_checkpoint
+from elmo.training.pretrain import Surroundings, pretrain, resume
 
 SIZE = 8 << 20
 
@@ -58,7 +58,7 @@ def test_a_checkpoint_that_does_not_fit(disk, tmp_path, monkeypatch, leave):
     pretrain([str(corpus)], tmp_path / "whole", SETTINGS, surroundings=around)
     run = disk.path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(5))
+        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(5))
         pretrain([str(corpus)], run, SETTINGS, surroundings=around)
     before = newest_checkpoint(run / "checkpoints").position
     disk.fill(leave)

@@ -23,14 +23,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.classify.test_folder import trained
+from tests.classify.test_classifier import trained
 from tests.faults.conftest import SOAK
 from tests.faults.mutations import mutated
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import load_model, save_config, save_weights
-from elmo.classify.folder import (
+from elmo.classify.classifier import (
     DESCRIPTION,
     NETWORK,
     OWN_WORDS,
@@ -38,11 +37,13 @@ from elmo.classify.folder import (
     save_classifier,
 )
 from elmo.errors import UserError
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.run_config import read_run
-from elmo.text.sources import ReadOptions, read_documents, resolve
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.model_folder import load_model, save_config, save_weights
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_documents, resolve
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.training.config import PretrainConfig
+from elmo.training.pretrain import read_run
 
 INPUTS = 10_000 if SOAK else 1_000
 SECONDS_AN_INPUT = 10

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from tests.faults.conftest import SOAK, final_bytes, started, train
-from tests.pretrain.conftest import write_corpus
+from tests.training.conftest import write_corpus
 
 from elmo import files
-from elmo.checkpoint import load_model, load_tensors
-from elmo.pretrain.checkpoints import newest_checkpoint
-from elmo.pretrain.run_config import read_run
+from elmo.model_folder import load_model, load_tensors
+from elmo.training.checkpoint import newest_checkpoint
+from elmo.training.pretrain import read_run
 
 KILLS = 200 if SOAK else 20
 WRITES = 40 if SOAK else 8

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.faults.conftest import SOAK
-from tests.pretrain.conftest import write_corpus
+from tests.training.conftest import write_corpus
 from tests.worlds import free_port
 
-from elmo.checkpoint import load_tensors
-from elmo.pretrain.checkpoints import newest_checkpoint
+from elmo.model_folder import load_tensors
+from elmo.training.checkpoint import newest_checkpoint
 
 FLAGS = [
     "--min-count", "1", "--held-out-share", "0.1", "--word-dim", "8", "--hidden", "8",

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests.faults.conftest import final_bytes, started, train
-from tests.pretrain.conftest import write_corpus
+from tests.training.conftest import write_corpus
 
 from elmo.errors import UserError
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.interop.golden_elmo import Golden, golden
+from tests.official.golden_elmo import Golden, golden
 
 from elmo.errors import UserError
-from elmo.interop.models import describe, open_model
+from elmo.language_model import describe, open_model
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 Edit = Callable[[Any], None]
@@ -129,7 +129,7 @@ def test_numbers_that_were_never_written_are_refused(folder: Path) -> None:
 def test_options_and_weights_cannot_claim_memory_together(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo.interop.hdf5.SMALL", 1 << 20)
+    monkeypatch.setattr("elmo.official.hdf5.SMALL", 1 << 20)
     options = json.loads((folder / "options.json").read_text())
     options["lstm"]["dim"] = 10**5
     (folder / "options.json").write_text(json.dumps(options))

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from elmo.bilm.model import BiLM
-from elmo.interop.official import load_official
-from elmo.interop.slots import read_slots
-from elmo.interop.verify import verify_activations, verify_tokens
-from elmo.text.batches import whole_batch
+from elmo.official.format import load_official
+from elmo.official.verify import read_slots, verify_activations, verify_tokens
+from elmo.text.batching import whole_batch
 
 SETS = {"allennlp": "sentences.json", "bilm_tf": "lm_embeddings_sentences.json"}
 TOLERANCE = 2e-6

@@ -10,16 +10,16 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from tests.interop.golden_elmo import SPECIAL, golden
+from tests.official.golden_elmo import SPECIAL, golden
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.checkpoint import LoadedModel, model_tensors
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
-from elmo.interop.models import describe, open_model, save_model
-from elmo.interop.official import save_official
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.language_model import describe, open_model, save_model
+from elmo.model_folder import LoadedModel, model_tensors
+from elmo.official.format import save_official
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import Vocabulary
 
 WORDS = [*SPECIAL, "the", "cat", "naïve"]

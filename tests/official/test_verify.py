@@ -8,13 +8,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from tests.interop.golden_elmo import Golden, State, golden
+from tests.official.golden_elmo import Golden, State, golden
 
 from elmo.bilm.model import BiLM
 from elmo.errors import UserError
-from elmo.interop.models import open_model
-from elmo.interop.slots import Slot, read_slots
-from elmo.interop.verify import verify_activations
+from elmo.language_model import open_model
+from elmo.official.verify import Slot, read_slots, verify_activations
 
 SLOTS: list[Slot] = [
     [["the", "cat"], ["雨", "x", "y"]],

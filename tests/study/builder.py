@@ -8,10 +8,8 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from elmo.classify.intervals import Estimate, macro_f1, wilson
-from elmo.classify.metrics import ClassMetrics, Metrics
-from elmo.classify.paired_test import mcnemar
-from elmo.language.evaluate import Averages
+from elmo.classify.metrics import ClassMetrics, Estimate, Metrics, macro_f1, mcnemar, wilson
+from elmo.evaluate import Averages
 from elmo.study.results import (
     About,
     AmbiguousWord,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.study.report.builder import study_results
+from tests.study.builder import study_results
 
-from elmo.study.report.write import write_report
+from elmo.study.news import NewsItem, generate_news
+from elmo.study.report import write_report
 from elmo.study.results import StudyResults
 
 
@@ -23,3 +24,16 @@ def written(results: StudyResults, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("study")
     write_report(results, folder)
     return folder
+
+
+# A generated corpus, made once for all tests that look at what news is like as a whole.
+
+
+@pytest.fixture(scope="session")
+def train_news() -> list[NewsItem]:
+    return generate_news(6000, seed=0)
+
+
+@pytest.fixture(scope="session")
+def test_news() -> list[NewsItem]:
+    return generate_news(1000, seed=0, part="test")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from elmo.study.report.blocks import Figure
+from elmo.study.formats import Figure
 
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 

@@ -2,28 +2,109 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.study.builder import REFERENCE
 
-from elmo.study.report.formats import (
+from elmo.config import to_json
+from elmo.study.formats import (
+    Details,
+    Paragraph,
     around,
+    best,
     called,
+    columns,
     counted,
     duration,
+    group_of,
+    in_groups,
     interval,
+    learns_weights,
     listed,
+    named,
+    of_group,
+    one_part,
     p_cell,
     p_value,
+    reference,
     setting,
     shortened,
     speed,
     spread,
+    title,
+    with_weights,
     within,
 )
-from elmo.study.results import Spread
+from elmo.study.results import Spread, StudyResults
+
+# Blocks become plain data, which is how the PDF gets them.
+
+
+def test_the_first_columns_hold_text() -> None:
+    assert [column.align for column in columns("a", "b", "c", left=2)] == ["left", "left", "right"]
+    assert one_part([("x", "1")])[0].lines == (("x", "1"),)
+
+
+def test_blocks_within_blocks_say_what_they_are() -> None:
+    data = json.loads(json.dumps(to_json(Details(title="more", blocks=(Paragraph(text="x"),)))))
+    assert data["kind"] == "details"
+    assert data["blocks"] == [{"text": "x", "kind": "paragraph"}]
+
+
+# Rows are found by what they are, and test rows choose none.
+
+
+def test_the_reference_is_what_the_pairs_say(results: StudyResults) -> None:
+    found = reference(results)
+    assert found is not None
+    assert found.name == REFERENCE
+    assert reference(replace(results, rows=(found,))) is None
+
+
+def test_the_best_is_the_best_on_development_rows(results: StudyResults) -> None:
+    rows = list(results.rows[:3])
+    lucky = replace(rows[0], test_accuracy=replace(rows[0].test_accuracy, mean=0.999))
+    found = best([lucky, *rows[1:]])
+    assert found is not None
+    assert found.name == "tfidf"
+    assert best([]) is None
+
+
+def test_titles_of_rows_failures_methods_and_strangers(results: StudyResults) -> None:
+    names = ("tfidf", "svd-12", "skipgram", "else")
+    titles = [title(results, name) for name in names]
+    assert titles == ["TF-IDF, linear SVM", "SVD, window 12", "Skip-gram", "else"]
+    assert [group_of(results, name) for name in ("layer-1", *names)] == [
+        "elmo",
+        "control",
+        "control",
+        "static",
+        "control",
+    ]
+
+
+def test_groups_hold_every_row_once(results: StudyResults) -> None:
+    assert [row.name for row in in_groups(results)] == [row.name for row in results.rows]
+    assert {row.group for row in of_group(results, "static")} == {"static"}
+
+
+def test_weights_that_are_given_are_not_looked_at(results: StudyResults) -> None:
+    rows = with_weights(results)
+    assert [row.name for row in rows] == ["frozen", "trainable", "fine-tuned"]
+    assert [learns_weights(row) for row in rows] == [False, True, True]
+    assert named(results, "average") not in rows
+
+
+def test_one_layer_has_no_weights_to_speak_of(results: StudyResults) -> None:
+    row = results.rows[4]
+    seeds = tuple(replace(seed, layer_weights=(1.0,)) for seed in row.seeds)
+    assert with_weights(replace(results, rows=(replace(row, seeds=seeds),))) == []
+
 
 SPREAD = Spread(mean=0.92684, deviation=0.00123, low=0.9208, high=0.93246)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -13,9 +14,66 @@ import pytest
 import torch
 
 from elmo.errors import UserError
-from elmo.study.jobs import Failure, Job, OnShare, run_jobs
-from elmo.study.progress import StepProgress
-from elmo.study.steps import Steps
+from elmo.study.jobs import (
+    SECONDS,
+    Failure,
+    Job,
+    OnShare,
+    StepProgress,
+    Steps,
+    inputs_key,
+    nobody,
+    run_jobs,
+    timed,
+)
+from elmo.study.results import Spread
+
+# The seconds of all sessions add up, those of a failed one too.
+
+
+def test_sessions_add_up(tmp_path: Path) -> None:
+    def stopped() -> None:
+        with timed(tmp_path, nobody):
+            time.sleep(0.05)
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        stopped()
+    with timed(tmp_path, nobody) as (seconds, _):
+        assert 0.05 <= seconds() < 5
+
+
+def _killed_after_a_step(folder: Path) -> None:
+    with timed(folder, nobody) as (_, watch):
+        time.sleep(0.05)
+        watch(StepProgress(name="one", row="one", state="done"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_session_counts_up_to_its_last_step(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("fork").Process(
+        target=_killed_after_a_step, args=(tmp_path,)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    with timed(tmp_path, nobody) as (seconds, _):
+        assert 0.05 <= seconds() < 5
+
+
+def test_watchers_are_told_all_the_same(tmp_path: Path) -> None:
+    told: list[StepProgress] = []
+    steps = [StepProgress(name="one", row="one", state=state) for state in ("running", "done")]
+    with timed(tmp_path, told.append) as (_, watch):
+        for step in steps:
+            watch(step)
+    assert told == steps
+
+
+def test_a_damaged_file_counts_as_nothing(tmp_path: Path) -> None:
+    (tmp_path / SECONDS).write_text("{")
+    with timed(tmp_path, nobody) as (seconds, _):
+        assert seconds() < 5
 
 
 @dataclass(frozen=True)
@@ -89,3 +147,25 @@ def test_an_interruption_ends_the_processes_too(tmp_path: Path) -> None:
     child = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+# A step is known for the same inputs only, and damage means that it is done again.
+
+
+RESULT = Spread(mean=0.5, deviation=0.1, low=0.4, high=0.6)
+
+
+def test_what_was_kept_is_known_for_the_same_inputs(tmp_path: Path) -> None:
+    steps = Steps(tmp_path / "steps")
+    assert steps.known("one", {"a": 1}, Spread) is None
+    steps.keep("one", {"a": 1, "b": [2, None]}, RESULT)
+    assert steps.known("one", {"b": [2, None], "a": 1}, Spread) == RESULT
+    assert steps.known("one", {"a": 2, "b": [2, None]}, Spread) is None
+    assert steps.known("other", {"a": 1, "b": [2, None]}, Spread) is None
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"inputs": 1}', '{"inputs": "KEY"}', "null"])
+def test_a_damaged_step_is_unknown(tmp_path: Path, damage: str) -> None:
+    steps = Steps(tmp_path)
+    steps.path("one").write_text(damage.replace("KEY", inputs_key({})))
+    assert steps.known("one", {}, Spread) is None

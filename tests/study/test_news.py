@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -18,13 +23,315 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+from elmo.classify.data import read_labelled
 from elmo.errors import UserError
-from elmo.study.news import generate
-from elmo.study.news.generate import NewsItem, generate_news
-from elmo.study.news.grammar import parse_grammar
-from elmo.study.news.senses import SENSES
+from elmo.study import news as generate
+from elmo.study import news as module
+from elmo.study.news import (
+    SENSES,
+    Choice,
+    NewsItem,
+    SenseMark,
+    SenseRow,
+    SenseScore,
+    Slot,
+    Template,
+    expand,
+    finish,
+    generate_news,
+    news_grammar,
+    parse_grammar,
+    parse_options,
+    read_senses,
+    sense_accuracy,
+    write_news,
+)
 from elmo.text.ag_news import LABELS
-from elmo.text.tokenizers import tokenize_words
+from elmo.text.tokenizer import tokenize_words
+
+# The score is that of comparing all occurrences one by one.
+
+
+class Occurrence(NamedTuple):
+    vector: tuple[int, int]
+    word: str
+    sense: str
+    row: int
+
+
+# Few directions, words and texts, so that there are ties, zeros and words of one text only.
+OCCURRENCES = st.builds(
+    Occurrence,
+    st.tuples(st.integers(-2, 2), st.integers(-2, 2)),
+    st.sampled_from(["bank", "Bank", "run"]),
+    st.sampled_from(["x", "y", "z"]),
+    st.integers(0, 4),
+)
+
+
+def cosine(one: tuple[int, int], other: tuple[int, int]) -> float:
+    product = math.hypot(*one) * math.hypot(*other)
+    return (one[0] * other[0] + one[1] * other[1]) / product if product else 0
+
+
+def one_by_one(occurrences: list[Occurrence]) -> SenseScore | None:
+    right: list[float] = []
+    chance: list[float] = []
+    for one in occurrences:
+        others = [x for x in occurrences if x.word == one.word and x.row != one.row]
+        if others:
+            largest = max(cosine(one.vector, other.vector) for other in others)
+            nearest = [x for x in others if cosine(one.vector, x.vector) > largest - 1e-9]
+            right.append(np.mean([x.sense == one.sense for x in nearest]).item())
+            chance.append(np.mean([x.sense == one.sense for x in others]).item())
+    if not right:
+        return None
+    return SenseScore(np.mean(right).item(), np.mean(chance).item(), len(right))
+
+
+def score(occurrences: list[Occurrence], dtype: type = np.float32) -> SenseScore:
+    vectors = np.array([one.vector for one in occurrences], dtype).reshape(-1, 2)
+    _, words, senses, rows = zip(*occurrences, strict=True) if occurrences else ((),) * 4
+    return sense_accuracy(vectors, words, senses, rows)
+
+
+@given(st.lists(OCCURRENCES, max_size=14), st.sampled_from([1, 7, 1 << 22]))
+def test_one_by_one(occurrences: list[Occurrence], cells: int) -> None:
+    wanted = one_by_one(occurrences)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CELLS_AT_A_TIME", cells)
+        if wanted is None:
+            with pytest.raises(UserError, match="occurs in two texts"):
+                score(occurrences)
+            return
+        found = score(occurrences)
+    assert found.occurrences == wanted.occurrences
+    assert found.accuracy == pytest.approx(wanted.accuracy)
+    assert found.chance == pytest.approx(wanted.chance)
+
+
+@given(st.lists(OCCURRENCES, min_size=2, max_size=40), st.integers(0, 9))
+def test_a_vector_a_word_scores_exactly_chance(occurrences: list[Occurrence], seed: int) -> None:
+    if one_by_one(occurrences) is None:
+        return
+    words = [one.word for one in occurrences]
+    drawn = np.random.default_rng(seed).normal(size=(3, 50))
+    static = dict(zip(("bank", "Bank", "run"), drawn, strict=True))
+    vectors = np.array([static[word] for word in words], np.float32)
+    found = sense_accuracy(
+        vectors, words, [one.sense for one in occurrences], [one.row for one in occurrences]
+    )
+    assert found.accuracy == found.chance
+
+
+def test_lengths_of_vectors_do_not_count() -> None:
+    vectors = np.array([[1, 0], [1000, 1], [0, 0.001], [0, 5]])
+    assert sense_accuracy(vectors, ["bank"] * 4, list("xxyy"), range(4)) == SenseScore(1, 1 / 3, 4)
+
+
+def test_the_same_text_does_not_count() -> None:
+    vectors = np.array([[1, 0], [1, 0], [0, 1.0]])
+    found = sense_accuracy(vectors, ["bank"] * 3, list("xxy"), [0, 0, 1])
+    assert found == SenseScore(0, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "words", "message"),
+    [
+        (np.zeros((2, 3)), ["a"], r"shape \(2, 3\), 1 words, 2 senses and 2 rows"),
+        (np.zeros(2), ["a", "a"], r"shape \(2,\)"),
+        (np.array([[0.0], [np.nan]]), ["a", "a"], "vector 1 holds infinity or NaN"),
+    ],
+)
+def test_what_does_not_fit_is_told(vectors: np.ndarray, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        sense_accuracy(vectors, words, ["x", "y"], [0, 1])
+
+
+# What is written in the notation is read back as it was meant.
+
+
+SLOTS = st.builds(Slot, st.sampled_from(["city", "firm_name"]), st.sampled_from([None, "here"]))
+TEXT = st.text("ab ,.<>/*-", min_size=1)
+
+
+def one_of(templates: st.SearchStrategy[Template]) -> st.SearchStrategy[Choice]:
+    return st.builds(Choice, st.lists(templates, min_size=1, max_size=3).map(tuple))
+
+
+def in_turn(parts: list[str | Slot | Choice]) -> Template:
+    """Texts side by side would be read back as one."""
+    pairs = zip([None, *parts], parts, strict=False)
+    return tuple(
+        part for last, part in pairs if not (isinstance(last, str) and isinstance(part, str))
+    )
+
+
+TEMPLATES: st.SearchStrategy[Template] = st.recursive(
+    st.lists(TEXT | SLOTS, max_size=3).map(in_turn),
+    lambda inner: st.lists(TEXT | SLOTS | one_of(inner), max_size=3).map(in_turn),
+)
+
+
+def written(template: Template) -> str:
+    return "".join(map(written_part, template))
+
+
+def written_part(part: str | Slot | Choice) -> str:
+    if isinstance(part, Slot):
+        return f"{{{part.rule}:{part.name}}}" if part.name else f"{{{part.rule}}}"
+    if isinstance(part, Choice):
+        *options, last = map(written, part.options)
+        return (
+            f"[{'|'.join(options)}]" if options and not last else f"({'|'.join([*options, last])})"
+        )
+    return part
+
+
+@given(st.lists(TEMPLATES, min_size=1, max_size=3))
+def test_a_round_trip(templates: list[Template]) -> None:
+    assert parse_options("|".join(map(written, templates))) == tuple(templates)
+
+
+def test_all_of_the_notation() -> None:
+    (template,) = parse_options("{firm:it} (rose|fell [to {rate}])")
+    to_rate = Choice((("to ", Slot("rate", None)), ()))
+    assert template == (Slot("firm", "it"), " ", Choice((("rose",), ("fell ", to_rate))))
+
+
+@pytest.mark.parametrize("text", ["a (b|c", "a [b", "{city", "{city|x}", "a ] b", "a) b", "(a]"])
+def test_brackets_that_do_not_fit(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|never opened"):
+        parse_options(text)
+
+
+# Words that can be found among tokens, each with several senses.
+
+
+def test_there_are_enough_words_and_senses() -> None:
+    assert len(SENSES) >= 16
+    assert {"bank", "pitch", "court", "Apple", "run"} <= set(SENSES)
+    assert all(len(senses) >= 2 for senses in SENSES.values())
+
+
+def test_every_word_is_one_token() -> None:
+    for word in SENSES:
+        assert tokenize_words(f"The {word} was there.")[1] == word
+
+
+def test_every_sense_is_explained_in_other_words() -> None:
+    for word, senses in SENSES.items():
+        assert len(set(senses.values())) == len(senses)
+        assert not any(word in tokenize_words(gloss) for gloss in senses.values())
+
+
+# What is written is what was generated, and can be read by everything that reads tables.
+
+
+def test_both_parts_are_written(tmp_path: Path) -> None:
+    found = write_news(tmp_path / "news", 12, 8, seed=3)
+    for path, items in (
+        (found.train, generate_news(12, 3)),
+        (found.test, generate_news(8, 3, part="test")),
+    ):
+        read = read_labelled(str(path))
+        assert read.texts == [item.text for item in items]
+        assert read.labels == [item.label for item in items]
+    names = {"train.jsonl", "test.jsonl", "senses.jsonl"}
+    assert {path.name for path in (tmp_path / "news").iterdir()} == names
+
+
+def test_senses_point_into_the_test_part(tmp_path: Path) -> None:
+    found = write_news(tmp_path, 0, 40, seed=0)
+    lines = found.test.read_text(encoding="utf-8").splitlines()
+    texts = [json.loads(line)["text"] for line in lines]
+    senses = read_senses(found.senses)
+    assert [one.word for one in senses] == [
+        tokenize_words(texts[one.row])[one.place] for one in senses
+    ]
+    items = generate_news(40, 0, part="test")
+    assert [(one.row, one.sense) for one in senses] == [
+        (row, mark.sense) for row, item in enumerate(items) for mark in item.senses
+    ]
+
+
+def test_the_same_bytes_for_the_same_seed(tmp_path: Path) -> None:
+    one, other = (write_news(tmp_path / name, 20, 10, seed=5) for name in "ab")
+    for name in ("train", "test", "senses"):
+        assert getattr(one, name).read_bytes() == getattr(other, name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"line 2: not valid JSON"),
+        ("[1]", r"line 2: expected a JSON object"),
+        ('{"row": 1, "place": 2, "word": "bank"}', r"line 2: no column 'sense'"),
+        ('{"row": -1, "place": 2, "word": "bank", "sense": "x"}', r"object 2: .*got '-1' and '2'"),
+        ('{"row": 1, "place": "b", "word": "bank", "sense": "x"}', r"object 2: .*'1' and 'b'"),
+        ('{"row": 1.5, "place": 1, "word": "bank", "sense": "x"}', r"'row': expected a string"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "senses.jsonl"
+    good = '{"row": 0, "place": 2, "word": "bank", "sense": "river"}\n'
+    path.write_text(good, encoding="utf-8")
+    assert read_senses(path) == [SenseRow(0, 2, "bank", "river")]
+    path.write_text(good + line + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_senses(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot read .*senses\.jsonl"):
+        read_senses(tmp_path / "senses.jsonl")
+
+
+# Text is finished as English is written, and marks point at their words.
+
+
+WORDS = st.sampled_from(
+    ["a", "the", "Rovers'", "3-1", "said.", '"we', 'will,"', "players'", "$5", "can't", "J.", "o'"]
+)
+MARKS = st.builds(
+    "{}<{}/{}>{}".format,
+    st.sampled_from(["", '"', "("]),
+    st.sampled_from(["bank", "match", "Apple"]),
+    st.sampled_from(["money", "game"]),
+    st.sampled_from(["", "'s", ",", ".", '."', ";"]),
+)
+
+
+@given(st.lists(WORDS | MARKS, max_size=12))
+def test_marks_point_at_their_words(pieces: list[str]) -> None:
+    marked = finish(" ".join(pieces))
+    tokens = tokenize_words(marked.text)
+    wanted = [piece.split("<")[1].split(">")[0].split("/") for piece in pieces if "<" in piece]
+    assert [[mark.word, mark.sense] for mark in marked.marks] == wanted
+    assert [tokens[mark.place] for mark in marked.marks] == [word for word, _ in wanted]
+
+
+def test_places_are_counted_in_tokens() -> None:
+    marked = finish('it rose 2.5 percent, the <bank/money>\'s chief said. "a <run/series>."')
+    assert marked.text == 'It rose 2.5 percent, the bank\'s chief said. "A run."'
+    assert marked.marks == (SenseMark(6, "bank", "money"), SenseMark(13, "run", "series"))
+
+
+@pytest.mark.parametrize(
+    ("expanded", "text"),
+    [
+        ("one. two! three? four", "One. Two! Three? Four"),
+        ('"yes." he left. "no," he said.', '"Yes." He left. "No," he said.'),
+        ("Ada B. Norroby paid 2.5 crowns.", "Ada B. Norroby paid 2.5 crowns."),
+        ("a old <bat/sport>, a <interest/money>", "An old bat, an interest"),
+        ("a hour, a house, a unit, a unusual usher", "An hour, a house, a unit, an unusual usher"),
+        ("a Uruguayan and a Estonian, a European", "A Uruguayan and an Estonian, a European"),
+        ("a usual one-way ride, a one-way road", "A usual one-way ride, a one-way road"),
+    ],
+)
+def test_capitals_and_articles(expanded: str, text: str) -> None:
+    assert finish(expanded).text == text
+
 
 SEEDS = st.integers(-(2**40), 2**40)
 SMALL = parse_grammar(
@@ -34,7 +341,7 @@ SMALL = parse_grammar(
 )
 SMALL |= parse_grammar(["n:", "  1 | 2 | 3 | 4 | 5"])
 PROGRAM = """
-from elmo.study.news.generate import generate_news
+from elmo.study.news import generate_news
 print(generate_news(12, 7), generate_news(12, 7, part="test"))
 """
 
@@ -157,3 +464,107 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(UserError, match="'train' or 'test', got 'dev'"):
         generate_news(1, 0, part="dev")  # pyright: ignore[reportArgumentType]
     assert generate_news(0, 0) == []
+
+
+# Rules do what their notation says, and those of the package are sound.
+
+
+CLASSES = ("world", "sports", "business", "science")
+MARK = re.compile(r"<(\w+)/(\w+)>")
+
+
+def expansions(lines: str, count: int = 2000) -> Counter[str]:
+    grammar = parse_grammar(lines.splitlines())
+    chance = Random(0)
+    return Counter(expand(grammar, "start", chance) for _ in range(count))
+
+
+def test_lines_and_bars_part_templates_and_weights_count() -> None:
+    found = expansions("# A comment.\nstart:\n  *6 a {x}\n  b | c\n\nx:\n  1 | 2\n", 4000)
+    assert set(found) == {"a 1", "a 2", "b", "c"}
+    assert found["a 1"] + found["a 2"] == pytest.approx(3000, abs=150)
+    assert found["b"] == pytest.approx(500, abs=100)
+
+
+def test_optional_parts_come_and_go() -> None:
+    found = expansions("start:\n  a[ b]")
+    assert found["a"] == pytest.approx(1000, abs=120)
+    assert found["a"] + found["a b"] == 2000
+
+
+def test_what_has_a_name_is_repeated_and_all_else_differs() -> None:
+    found = expansions("start:\n  {n:x}{n}{m:x}\n\nn:\n  1 | 2 | 3 | 4 | 5\n\nm:\n  6\n")
+    assert all(text[0] == text[2] for text in found)
+    # Redrawn three times, a repetition has a chance of 1 in 5^4.
+    assert sum(count for text, count in found.items() if text[0] == text[1]) < 20
+
+
+def test_a_rule_of_one_text_may_repeat_it() -> None:
+    assert expansions("start:\n  {n}{n}\n\nn:\n  1\n", 1) == {"11": 1}
+
+
+@pytest.mark.parametrize("lines", ["name", "a:\n  x\na:\n  y"])
+def test_names_are_marked_and_new(lines: str) -> None:
+    with pytest.raises(ValueError, match="name of a new rule"):
+        parse_grammar(lines.splitlines())
+
+
+def slots(template: Template) -> Iterator[Slot]:
+    for part in template:
+        if isinstance(part, Slot):
+            yield part
+        elif isinstance(part, Choice):
+            for option in part.options:
+                yield from slots(option)
+
+
+def texts(template: Template) -> Iterator[str]:
+    for part in template:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Choice):
+            for option in part.options:
+                yield from texts(option)
+
+
+def all_texts() -> Iterator[str]:
+    for rule in news_grammar().values():
+        for template in rule.templates:
+            yield from texts(template)
+
+
+def uses(rule: str) -> set[str]:
+    return {slot.rule for template in news_grammar()[rule].templates for slot in slots(template)}
+
+
+def test_every_rule_is_there_and_used() -> None:
+    found: set[str] = set()
+    waiting = set(CLASSES)
+    while waiting:
+        rule = waiting.pop()
+        found.add(rule)
+        waiting |= uses(rule) - found
+    assert found == set(news_grammar())
+
+
+def test_no_rule_lists_the_same_twice() -> None:
+    for name, rule in news_grammar().items():
+        assert len(set(rule.templates)) == len(rule.templates), name
+
+
+def test_every_class_has_many_leads() -> None:
+    for name in CLASSES:
+        leads = [rule for rule in uses(f"{name}_story") if rule.endswith("_lead")]
+        assert sum(len(news_grammar()[lead].templates) for lead in leads) >= 40
+        assert len(news_grammar()[f"{name}_event"].templates) >= 25
+
+
+def test_every_sense_has_several_contexts_and_no_mark_is_unknown() -> None:
+    found = Counter(mark for text in all_texts() for mark in MARK.findall(text))
+    assert set(found) == {(word, sense) for word, senses in SENSES.items() for sense in senses}
+    assert min(found.values()) >= 6
+
+
+def test_no_ambiguous_word_is_left_unmarked() -> None:
+    for text in all_texts():
+        assert not set(tokenize_words(MARK.sub("", text))) & set(SENSES), text

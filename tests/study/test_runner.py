@@ -16,11 +16,14 @@ from tests.study.toys import toy_request
 
 from elmo.config import to_json
 from elmo.errors import UserError
-from elmo.pretrain.interruption import locked
-from elmo.study.progress import StepProgress
-from elmo.study.request import StudyRequest
+from elmo.study import runner as begin
+from elmo.study.config import QUICK
+from elmo.study.jobs import StepProgress, StudyRequest
+from elmo.study.news import generate_news, read_senses
 from elmo.study.results import StudyResults
-from elmo.study.run import run_study
+from elmo.study.runner import SMALL, begin_study, run_study
+from elmo.training.checkpoint import locked
+from elmo.training.config import DEFAULT
 
 ROWS = ("majority", "tfidf", "svd", "layer-1", "frozen", "trainable", "fine-tuned")
 TIMES = ("seconds", "training_seconds", "texts_per_second", "embedding_seconds", "rows_per_second")
@@ -118,7 +121,7 @@ def test_a_row_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.Mon
     def refuse(*given: Any) -> None:
         raise UserError("no vectors today")
 
-    monkeypatch.setattr("elmo.study.embeddings.make_vectors", refuse)
+    monkeypatch.setattr("elmo.study.rows.make_vectors", refuse)
     results = run_study(request(tmp_path, rows=("tfidf", "svd", "own"), samples=()))
     assert [row.name for row in results.rows] == ["tfidf", "own"]
     assert [(one.name, one.message) for one in results.failed] == [("svd-2", "no vectors today")]
@@ -139,3 +142,37 @@ def test_another_biLM_in_the_same_folder_is_refused(undisturbed: tuple[Path, Stu
     other = replace(wanted.pretraining.model, hidden=16, word_dim=16)
     with pytest.raises(UserError, match="other settings"):
         run_study(replace(wanted, pretraining=replace(wanted.pretraining, model=other)))
+
+
+# A study of generated texts, or of those that were named.
+
+
+def test_without_texts_they_are_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(begin, "TRAIN_ITEMS", 40)
+    monkeypatch.setattr(begin, "TEST_ITEMS", 12)
+    request = begin_study([], tmp_path, QUICK, preset="quick")
+    assert request.parts.name == "generated"
+    assert request.parts.train.texts == [item.text for item in generate_news(40, 0)]
+    tested = generate_news(12, 0, part="test")
+    assert request.parts.test.labels == [item.label for item in tested]
+    assert request.senses is not None
+    assert len(read_senses(request.senses)) == sum(len(item.senses) for item in tested)
+    assert request.pretraining == SMALL
+
+
+def test_named_texts_are_read_and_studied_with_the_default_model(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + "\n".join(f"text {n},{'xy'[n % 2]}" for n in range(20)))
+    request = begin_study([str(path)], tmp_path / "out", preset="standard")
+    assert request.parts.name == str(path)
+    assert request.senses is None
+    assert request.pretraining.model == DEFAULT.model
+    assert request.pretraining.training.epochs < DEFAULT.training.epochs
+    assert not (tmp_path / "out").exists()
+    full = begin_study([str(path)], tmp_path / "out", preset="full")
+    assert full.pretraining == DEFAULT
+
+
+def test_texts_to_test_on_alone_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="came without texts to train on"):
+        begin_study([], tmp_path, test=["a.csv"])

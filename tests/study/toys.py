@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.classify.labelled import LabelledTexts
-from elmo.classify.split import development_split
-from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
+from elmo.classify.data import LabelledTexts, development_split
 from elmo.study.config import QUICK, StudyConfig
 from elmo.study.data import LabelledParts, StudyData
-from elmo.study.request import StudyRequest
-from elmo.study.steps import Steps
-from elmo.study.workbench import Workbench
+from elmo.study.jobs import Steps, StudyRequest
+from elmo.study.rows import Workbench
+from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
 
 TOPICS = {
     "money": ("bank", "loan", "shares", "profit", "market", "price"),

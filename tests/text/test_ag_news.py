@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from elmo.errors import UserError
 from elmo.text import ag_news
-from elmo.text.sources import ReadOptions, read_columns, read_documents, resolve
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_columns, read_documents, resolve
 
 ROW = '"3","Oracle #39;s bid","It\\bid  #36;2, quot;or more quot;"\n'
 ARTEFACT = regex.compile(r"#\d+;|\b(?:quot|amp|nbsp|lt|gt|hellip);|&[a-z#]\w+;|\\|</?[abpi]\b|  ")

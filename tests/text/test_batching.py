@@ -20,11 +20,185 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.text.batches import Batch, Reading, WordTable
-from elmo.text.batching import count_batches, read
-from elmo.text.batching_config import Batching
-from elmo.text.shards import Shards, ShardWriter
-from elmo.text.vocabulary import BEGIN, END
+from elmo.text.batching import (
+    Batch,
+    Reading,
+    Share,
+    WordTable,
+    count_batches,
+    group_texts,
+    make_batch,
+    read,
+    read_steps,
+    read_texts,
+    sentence_batch,
+)
+from elmo.text.config import Batching
+from elmo.text.corpus import Shards, ShardWriter
+from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary, spell
+
+# Texts in memory give the batches that the same texts on disk would give.
+
+
+WORDS = ("<S>", "</S>", "<UNK>", *(f"w{number}" for number in range(400)))
+VOCABULARY = Vocabulary(WORDS, (1,) * len(WORDS))
+LENGTHS = st.lists(st.integers(1, 25), min_size=1, max_size=12)
+
+
+def unique_texts(lengths: list[int]) -> list[list[str]]:
+    """Texts of so many words, each word a new one."""
+    words = iter(WORDS[3:])
+    return [[next(words) for _ in range(length)] for length in lengths]
+
+
+def steps(batch: Batch, reading: Reading, column: int) -> list[int]:
+    """What one text has a direction read in this window."""
+    length = int(reading.lengths[column])
+    return batch.words.ids[reading.inputs[:length, column]].tolist()
+
+
+@given(LENGTHS, st.integers(2, 9), st.integers(0, 60))
+def test_each_text_is_read_once_in_both_directions(
+    lengths: list[int], window: int, room: int
+) -> None:
+    texts = unique_texts(lengths)
+    batching = Batching(window=window, batch_tokens=window + room)
+    seen: list[int] = []
+    for group in group_texts(texts, VOCABULARY, batching, spelled=False):
+        batches = list(group.batches)
+        assert [batch.starts for batch in batches] == [True] + [False] * (len(batches) - 1)
+        for column, number in enumerate(group.texts.tolist()):
+            ids = VOCABULARY.encode(texts[number]).tolist()
+            ahead = [word for batch in batches for word in steps(batch, batch.forward, column)]
+            behind = [word for batch in batches for word in steps(batch, batch.backward, column)]
+            assert ahead == [BEGIN, *ids]
+            assert behind == [END, *reversed(ids)]
+            seen.append(number)
+        assert all(batch.forward.inputs.numel() <= batching.batch_tokens for batch in batches)
+    assert sorted(seen) == list(range(len(texts)))
+
+
+@given(LENGTHS, st.sampled_from(["documents", "stream"]))
+def test_any_number_of_texts_is_read_without_keeping_them(lengths: list[int], kind: str) -> None:
+    texts = unique_texts(lengths)
+    batching = Batching(batching=kind, window=5, batch_tokens=20)  # pyright: ignore
+    batches = list(read_texts(iter(texts), VOCABULARY, batching, spelled=False))
+    asked = sorted(word for batch in batches for word in batch.forward.targets.tolist())
+    words = [word for text in texts for word in text]
+    expected = sorted([*VOCABULARY.encode(words).tolist(), *[END] * len(texts)])
+    assert asked == expected
+
+
+def test_no_texts_give_no_batches() -> None:
+    assert list(group_texts([], VOCABULARY, Batching(), spelled=True)) == []
+    assert list(read_texts([], VOCABULARY, Batching(), spelled=True)) == []
+
+
+# A batch holds each direction's path through its texts, and what comes next on it.
+
+
+WORDS_batches = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])
+SENTENCES = st.lists(st.lists(WORDS_batches, max_size=7), min_size=1, max_size=5)
+
+
+def paths(batch: Batch, reading: Reading) -> list[list[int]]:
+    """The vocabulary ids that each text of a batch has a direction read."""
+    return [
+        batch.words.ids[reading.inputs[:length, column]].tolist()
+        for column, length in enumerate(reading.lengths.tolist())
+    ]
+
+
+def questions(reading: Reading) -> dict[tuple[int, int], int]:
+    """What is to be predicted at each (step, text)."""
+    batch = reading.inputs.shape[1]
+    places = [divmod(place, batch) for place in reading.asked.tolist()]
+    assert len(places) == len(set(places))
+    return dict(zip(places, reading.targets.tolist(), strict=True))
+
+
+def expected_questions(texts: list[list[int]]) -> dict[tuple[int, int], int]:
+    return {
+        (step, column): text[step + 1]
+        for column, text in enumerate(texts)
+        for step in range(len(text) - 1)
+    }
+
+
+@given(SENTENCES)
+def test_sentences_are_read_in_both_directions(sentences: list[list[str]]) -> None:
+    vocabulary = tiny()
+    batch = sentence_batch(sentences, vocabulary, spelled=False)
+    ahead = [[BEGIN, *(vocabulary.id(word) for word in one), END] for one in sentences]
+    behind = [text[::-1] for text in ahead]
+    assert paths(batch, batch.forward) == [text[:-1] for text in ahead]
+    assert paths(batch, batch.backward) == [text[:-1] for text in behind]
+    assert questions(batch.forward) == expected_questions(ahead)
+    assert questions(batch.backward) == expected_questions(behind)
+    assert batch.starts
+    assert batch.targets == sum(len(one) + 1 for one in sentences)
+
+
+@given(SENTENCES)
+def test_each_distinct_word_is_there_once_with_its_spelling(sentences: list[list[str]]) -> None:
+    batch = sentence_batch(sentences, tiny(), spelled=True)
+    spellings = batch.words.spellings
+    assert spellings is not None
+    expected = {tuple(spell(word)) for one in sentences for word in ["<S>", "</S>", *one]}
+    found = list(map(tuple, spellings.tolist()))
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    for column, sentence in enumerate(sentences):
+        for step, word in enumerate(["<S>", *sentence]):
+            place = batch.forward.inputs[step, column]
+            assert spellings[place].tolist() == spell(word).tolist()
+
+
+def test_unknown_words_differ_in_spelling_only() -> None:
+    batch = sentence_batch([["unheard", "of"]], tiny(), spelled=True)
+    assert paths(batch, batch.forward) == [[BEGIN, UNKNOWN, UNKNOWN]]
+    assert len(batch.words.ids) == 4
+    assert sentence_batch([["a"]], tiny(), spelled=False).words.spellings is None
+
+
+def test_the_boundary_a_direction_starts_from_is_not_asked_for() -> None:
+    # Running text: the end of a document, and all of the next one.
+    text = np.array([5, END, BEGIN, 4, END])
+    table = WordTable.of(tiny().words, tiny(), spelled=False)
+    batch = make_batch([text], [text[::-1]], table, starts=False)
+    assert questions(batch.forward) == {(0, 0): END, (2, 0): 4, (3, 0): END}
+    assert questions(batch.backward) == {(0, 0): 4, (1, 0): BEGIN, (3, 0): 5}
+    assert not batch.starts
+
+
+def test_a_text_already_read_has_no_steps() -> None:
+    table = WordTable.of(tiny().words, tiny(), spelled=False)
+    rows = [np.array([BEGIN, 4, 5]), np.array([6])]
+    batch = make_batch(rows, [row[::-1] for row in rows], table, starts=False)
+    assert batch.forward.lengths.tolist() == [2, 0]
+    assert questions(batch.forward) == {(0, 0): 4, (1, 0): 5}
+
+
+def test_words_of_a_corpus_are_seen_through_a_vocabulary() -> None:
+    table = WordTable.of(["<S>", "</S>", "<UNK>", "sat", "elsewhere"], tiny(), spelled=True)
+    words = table.select(np.array([4, 3]))
+    assert words.ids.tolist() == [UNKNOWN, tiny().id("sat")]
+    assert words.spellings is not None
+    assert words.spellings.tolist() == [spell("elsewhere").tolist(), spell("sat").tolist()]
+
+
+def test_a_batch_moves_whole() -> None:
+    batch = sentence_batch([["the", "cat"]], tiny(), spelled=True).to(torch.device("meta"))
+    assert batch.words.spellings is not None
+    tensors = [batch.words.ids, batch.words.spellings]
+    for reading in batch.readings:
+        tensors += [reading.inputs, reading.lengths, reading.asked, reading.targets]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+
+
+def tiny() -> Vocabulary:
+    words = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "naïve", "雨")
+    return Vocabulary(words, tuple(range(len(words))))
 
 
 @dataclass(frozen=True)
@@ -71,7 +245,7 @@ def batchings(draw: st.DrawFn) -> Batching:
     )
 
 
-LENGTHS = st.lists(st.integers(1, 45), min_size=1, max_size=15)
+LENGTHS_batching = st.lists(st.integers(1, 45), min_size=1, max_size=15)
 SHARD_SIZES = st.integers(5, 200)
 SEEDS = st.none() | st.tuples(st.integers(0, 9))
 
@@ -83,7 +257,7 @@ def inputs_of(batch: Batch, reading: Reading) -> list[list[int]]:
     ]
 
 
-def questions(batch: Batch, reading: Reading) -> list[tuple[int, int]]:
+def questions_batching(batch: Batch, reading: Reading) -> list[tuple[int, int]]:
     """Each word at which something is asked, with the answer."""
     inputs = batch.words.ids[reading.inputs].flatten()[reading.asked]
     return list(zip(inputs.tolist(), reading.targets.tolist(), strict=True))
@@ -102,14 +276,14 @@ def same(first: list[Batch], second: list[Batch]) -> bool:
     )
 
 
-@given(LENGTHS, SHARD_SIZES, batchings(), SEEDS)
+@given(LENGTHS_batching, SHARD_SIZES, batchings(), SEEDS)
 def test_each_word_is_predicted_once_from_its_neighbour(
     lengths: list[int], shard_size: int, batching: Batching, seed: tuple[int] | None
 ) -> None:
     with unique_text(lengths, shard_size) as text:
         batches = list(read(text.shards, text.table, batching, seed))
-        ahead = [pair for batch in batches for pair in questions(batch, batch.forward)]
-        behind = [pair for batch in batches for pair in questions(batch, batch.backward)]
+        ahead = [pair for batch in batches for pair in questions_batching(batch, batch.forward)]
+        behind = [pair for batch in batches for pair in questions_batching(batch, batch.backward)]
         once = Counter(text.words)
         assert Counter(target for _, target in ahead) == once + Counter({END: len(lengths)})
         assert Counter(target for _, target in behind) == once + Counter({BEGIN: len(lengths)})
@@ -118,7 +292,7 @@ def test_each_word_is_predicted_once_from_its_neighbour(
         assert len(ahead) == len(behind) == text.shards.targets
 
 
-@given(LENGTHS, SHARD_SIZES, batchings(), SEEDS)
+@given(LENGTHS_batching, SHARD_SIZES, batchings(), SEEDS)
 def test_the_budget_and_the_window_are_kept(
     lengths: list[int], shard_size: int, batching: Batching, seed: tuple[int] | None
 ) -> None:
@@ -131,7 +305,7 @@ def test_the_budget_and_the_window_are_kept(
                 assert len(reading.inputs) <= batching.window
 
 
-@given(LENGTHS, SHARD_SIZES, batchings(), SEEDS)
+@given(LENGTHS_batching, SHARD_SIZES, batchings(), SEEDS)
 def test_each_window_goes_on_where_the_one_before_ended(
     lengths: list[int], shard_size: int, batching: Batching, seed: tuple[int] | None
 ) -> None:
@@ -165,7 +339,7 @@ def _goes_on(
         assert new[0] in expected
 
 
-@given(LENGTHS, SHARD_SIZES, batchings(), SEEDS, st.integers(0, 12))
+@given(LENGTHS_batching, SHARD_SIZES, batchings(), SEEDS, st.integers(0, 12))
 def test_skipping_is_dropping_batches(
     lengths: list[int], shard_size: int, batching: Batching, seed: tuple[int] | None, skip: int
 ) -> None:
@@ -249,3 +423,99 @@ def test_contradictory_settings_are_named() -> None:
     assert list(Batching().problems()) == []
     found = list(Batching(window=1, batch_tokens=0).problems())
     assert [problem.split()[0] for problem in found] == ["window:", "batch_tokens"]
+
+
+# Batches cut into parts: nothing is lost, nothing is read twice, rows stay where they are.
+
+
+WORDS_steps = (*SPECIAL_WORDS, *(f"w{number}" for number in range(20)))
+TABLE = WordTable.of(WORDS_steps, VOCABULARY, spelled=False)
+
+
+def shards_of(folder: Path, lengths: list[int]) -> Shards:
+    """Documents of so many words, in shards of about 60 ids."""
+    random = np.random.default_rng(1)
+    writer = ShardWriter(folder, tokens_per_shard=60)
+    for length in lengths:
+        writer.add([BEGIN, *random.integers(3, len(WORDS_steps), length).tolist(), END])
+    writer.close()
+    return Shards(folder)
+
+
+def predictions(batch: Batch) -> list[dict[int, list[int]]]:
+    """Of each direction, the words that each row of a batch is asked for."""
+    found: list[dict[int, list[int]]] = []
+    for reading in batch.readings:
+        columns = reading.inputs.shape[1]
+        rows: dict[int, list[int]] = {}
+        for place, target in zip(reading.asked.tolist(), reading.targets.tolist(), strict=True):
+            rows.setdefault(place % columns, []).append(target)
+        found.append(rows)
+    return found
+
+
+documents = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+kinds = st.sampled_from(["documents", "stream"])
+
+
+@given(lengths=documents, kind=kinds, size=st.integers(1, 4), accumulate=st.integers(1, 3))
+def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumulate):
+    shards = shards_of(tmp_path_factory.mktemp("shards"), lengths)
+    batching = Batching(batching=kind, batch_tokens=24, window=6)
+    shares = [Share.of_process(rank, size, accumulate) for rank in range(size)]
+    divided = [list(read_steps(shards, TABLE, batching, (3,), share=one)) for one in shares]
+    whole = list(read(shards, TABLE, batching, (3,)))
+    assert {len(steps) for steps in divided} == {len(whole)}
+    for batch, *steps in zip(whole, *divided, strict=True):
+        expected = predictions(batch)
+        found: list[dict[int, list[int]]] = [{}, {}]
+        for step in steps:
+            assert step.rows == batch.forward.inputs.shape[1]
+            assert step.forward_targets == len(batch.forward.targets)
+            assert step.backward_targets == len(batch.backward.targets)
+            for part in filter(None, step.parts):
+                assert part.starts == batch.starts
+                for direction, rows in enumerate(predictions(part)):
+                    for row, words in rows.items():
+                        places = part.forward.rows
+                        original = row if places is None else range(step.rows)[places.places][row]
+                        assert original not in found[direction], "a row is read twice"
+                        found[direction][original] = words
+        assert found == expected
+
+
+@given(lengths=documents, kind=kinds, skip=st.integers(0, 12))
+def test_reading_can_start_anywhere(tmp_path_factory, lengths, kind, skip):
+    shards = shards_of(tmp_path_factory.mktemp("shards"), lengths)
+    batching = Batching(batching=kind, batch_tokens=24, window=6)
+    share = Share.of_process(1, 2, 1)
+    whole = list(read_steps(shards, TABLE, batching, (3,), share=share))
+    rest = list(read_steps(shards, TABLE, batching, (3,), skip, share))
+    assert len(rest) == max(0, len(whole) - skip)
+    for one, other in zip(whole[skip:], rest, strict=True):
+        assert (one.rows, one.forward_targets) == (other.rows, other.forward_targets)
+        for mine, theirs in zip(one.parts, other.parts, strict=True):
+            assert (mine is None) == (theirs is None)
+            if mine is not None and theirs is not None:
+                assert torch.equal(mine.forward.targets, theirs.forward.targets)
+
+
+def test_an_undivided_batch_is_the_batch(tmp_path):
+    shards = shards_of(tmp_path, [3, 9, 9, 20])
+    batching = Batching(batch_tokens=24, window=6)
+    for step, batch in zip(
+        read_steps(shards, TABLE, batching, (0,)), read(shards, TABLE, batching, (0,)), strict=True
+    ):
+        (part,) = step.parts
+        assert part.forward.rows is None
+        for mine, theirs in zip(part.readings, batch.readings, strict=True):
+            assert torch.equal(mine.inputs, theirs.inputs)
+            assert torch.equal(mine.asked, theirs.asked)
+
+
+@pytest.mark.parametrize(("size", "accumulate"), [(1, 1), (3, 1), (2, 4)])
+def test_every_part_belongs_to_one_process(size, accumulate):
+    shares = [Share.of_process(rank, size, accumulate) for rank in range(size)]
+    rows = [row for one in shares for part in one.rows(11) for row in range(11)[part.places]]
+    assert sorted(rows) == list(range(11))
+    assert len([part for one in shares for part in one.rows(11)]) == size * accumulate

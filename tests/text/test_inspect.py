@@ -12,18 +12,39 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elmo.errors import UserError
-from elmo.text import copies, coverage
-from elmo.text.check import CheckRequest, inspect
-from elmo.text.corpus import CorpusRequest, prepare
-from elmo.text.corpus_report import CorpusReport, VocabularyPoint
-from elmo.text.findings import find
-from elmo.text.held_out import is_held_out
-from elmo.text.readers.options import ReadOptions
+from elmo.text import inspect as copies
+from elmo.text import inspect as coverage
+from elmo.text.config import ReadOptions
+from elmo.text.corpus import CorpusRequest, is_held_out, prepare
+from elmo.text.inspect import CheckRequest, CorpusReport, VocabularyPoint, draw, find, inspect
 from elmo.text.sources import resolve
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import build_vocabulary
+
+# A sample is some of the things, in order, fair, and the same for the same seed.
+
+
+@given(st.integers(0, 60), st.integers(1, 80), st.integers(0, 5))
+def test_a_sample_is_some_of_all_in_their_order(count: int, size: int, seed: int) -> None:
+    # What is drawn may be of any kind: even things that have no order.
+    things = [{"number": number} for number in range(count)]
+    sample = draw(iter(things), size, seed)
+    numbers = [one["number"] for one in sample.items]
+    assert numbers == sorted(set(numbers))
+    assert set(numbers) <= set(range(count))
+    assert (len(numbers), sample.of) == (min(size, count), count)
+    assert draw(things, size, seed) == sample
+
+
+def test_each_is_drawn_equally_often() -> None:
+    drawn = Counter(item for seed in range(3000) for item in draw(range(10), 3, seed).items)
+    # 900 each are expected, with a standard deviation of 25.
+    assert all(abs(drawn[item] - 900) < 120 for item in range(10))
+
 
 AT_SPACES = TokenizerConfig(tokenizer="whitespace")
 SHARE = 0.3

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import UserError
-from elmo.text.sources import ReadOptions, read_columns, read_documents, resolve
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_columns, read_documents, resolve
 
 # Line breaks of all kinds become spaces, so they are tested apart from the round trip.
 CHARACTERS = st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp"))

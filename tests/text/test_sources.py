@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from elmo.errors import UserError
-from elmo.text.sources import ReadOptions, Source, first_row, read_columns, read_documents, resolve
+from elmo.text.config import ReadOptions
+from elmo.text.sources import Source, first_row, read_columns, read_documents, resolve
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import UserError
-from elmo.text.tokenizers import TokenizerConfig, build_tokenizer, tokenize_words
+from elmo.text.tokenizer import TokenizerConfig, build_tokenizer, tokenize_words
 
 WORDS = [
     "don't",

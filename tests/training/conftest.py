@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.pretrain.config import PretrainConfig, TrainingConfig, VocabularyConfig
-from elmo.pretrain.run import Surroundings
-from elmo.text.batching_config import Batching
+from elmo.text.config import Batching
+from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
+from elmo.training.pretrain import Surroundings
 
 
 def write_corpus(path: Path, documents: int = 120, seed: int = 0) -> Path:

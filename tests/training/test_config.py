@@ -8,9 +8,8 @@ import pytest
 
 from elmo.cli.pretrain import Preset
 from elmo.config import check, from_json, to_json
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.model_size import count_parameters
-from elmo.pretrain.presets import PRESETS
+from elmo.training.config import PRESETS, PretrainConfig
+from elmo.training.estimate import count_parameters
 
 
 @pytest.mark.parametrize("name", PRESETS)

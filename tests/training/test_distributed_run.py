@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.pretrain.conftest import tiny_config, write_corpus
+from tests.training.conftest import tiny_config, write_corpus
 from tests.worlds import in_world
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.checkpoint import load_tensors
-from elmo.distributed import World
 from elmo.errors import UserError
-from elmo.pretrain import meter, run
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.position import Position
-from elmo.pretrain.run import Surroundings, pretrain, resume
-from elmo.text.batching_config import Batching
+from elmo.model_folder import load_tensors
+from elmo.text.config import Batching
+from elmo.training import loop as meter
+from elmo.training import pretrain as run
+from elmo.training.checkpoint import Position
+from elmo.training.config import PretrainConfig
+from elmo.training.distributed import World
+from elmo.training.pretrain import Surroundings, pretrain, resume
 
 NOISE = 2e-5
 
@@ -34,7 +35,7 @@ class Session:
 
 def settings(kind: str = "documents", loss: str = "sampled", **training: object) -> PretrainConfig:
     """Batches of so few rows that some processes have nothing to read in some of them."""
-    tiny = tiny_config(**{"epochs": 1, **training})
+    tiny = tiny_config(**{"epochs": 1, "precision": "fp32", **training})
     softmax = SoftmaxConfig(loss=loss, samples=6, cutoffs=(6, 9), tied=loss == "sampled")
     model = BiLMConfig(word_dim=8, hidden=8, dropout=0.2, softmax=softmax)
     return replace(tiny, model=model, batching=Batching(batching=kind, batch_tokens=40, window=16))

@@ -8,12 +8,17 @@ import pytest
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.pretrain import estimate as estimate_module
-from elmo.pretrain.config import PretrainConfig, TrainingConfig
-from elmo.pretrain.estimate import estimate, measure_speed
-from elmo.pretrain.model_size import activations_bytes, count_parameters, weights_bytes
-from elmo.text.batching_config import Batching
+from elmo.text.config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.training import estimate as estimate_module
+from elmo.training.config import PretrainConfig, TrainingConfig
+from elmo.training.estimate import (
+    activations_bytes,
+    count_parameters,
+    estimate,
+    measure_speed,
+    weights_bytes,
+)
 
 SMALL = BiLMConfig(word_dim=12, hidden=12)
 FILTERS = CharacterConfig(char_dim=4, filters=((1, 3), (3, 5)), highways=2)

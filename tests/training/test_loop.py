@@ -8,25 +8,108 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.interop.golden_elmo import SPECIAL, golden
-from tests.pretrain.conftest import tiny_config
-from tests.pretrain.test_run import final_tensors, stop_after
+from tests.official.golden_elmo import SPECIAL, golden
+from tests.training.conftest import tiny_config
+from tests.training.test_pretrain import final_tensors, stop_after
+from tests.worlds import in_world
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
-from elmo.bilm.model import BiLM
-from elmo.checkpoint import LoadedModel, load_model, model_tensors
-from elmo.errors import ConfigError
-from elmo.interop.models import open_model, save_model
-from elmo.interop.official import save_official
-from elmo.pretrain.config import PretrainConfig, TrainingConfig
-from elmo.pretrain.freezing import FrozenStart
-from elmo.pretrain.position import Position
-from elmo.pretrain.reports import EvaluationReport, Report
-from elmo.pretrain.run import pretrain, resume
-from elmo.pretrain.run_config import FROZEN_SHARE, settings_of
-from elmo.pretrain.start import fresh_model
-from elmo.text.batching_config import Batching
+from elmo.bilm.lstm import LSTMState
+from elmo.bilm.model import BatchLoss, BiLM, BiLMState
+from elmo.errors import ConfigError, UserError
+from elmo.language_model import open_model, save_model
+from elmo.model_folder import LoadedModel, load_model, model_tensors
+from elmo.official.format import save_official
+from elmo.text.batching import Share
+from elmo.text.config import Batching
 from elmo.text.vocabulary import Vocabulary
+from elmo.training import loop as module
+from elmo.training.checkpoint import Position
+from elmo.training.config import PretrainConfig, TrainingConfig
+from elmo.training.distributed import World
+from elmo.training.loop import CarriedState, FrozenStart, Meter
+from elmo.training.pretrain import FROZEN_SHARE, fresh_model, pretrain, resume, settings_of
+from elmo.training.reports import EvaluationReport, Report
+
+# Losses and speed between reports.
+
+
+def batch_loss(forward: float, backward: float, targets: int) -> BatchLoss:
+    state = BiLMState((), ())
+    return BatchLoss(torch.tensor(forward), torch.tensor(backward), targets, targets, state)
+
+
+def test_a_report_averages_over_words_not_over_batches(monkeypatch):
+    clock = iter([0.0, 2.0, 2.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    meter = Meter(total_targets=400)
+    meter.add(batch_loss(30.0, 60.0, 10))
+    meter.add(batch_loss(90.0, 90.0, 90))
+    report = meter.take(Position(step=2, targets=100), rate=0.5)
+    assert report.loss_forward == pytest.approx(1.2)
+    assert report.loss_backward == pytest.approx(1.5)
+    assert report.tokens_per_second == pytest.approx(50)
+    assert report.done == 0.25
+    assert report.seconds_left == pytest.approx(6)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_is_an_error_that_says_where(loss):
+    meter = Meter(10)
+    meter.add(batch_loss(1.0, loss, 1))
+    with pytest.raises(UserError, match="step 3 "):
+        meter.check(Position(step=3))
+
+
+# The carried state: cut among those who read, whole again in a checkpoint.
+
+
+CPU = torch.device("cpu")
+
+
+def whole_state(rows: int) -> BiLMState:
+    random = torch.Generator().manual_seed(rows)
+    layers = [
+        LSTMState(torch.randn(rows, 4, generator=random), torch.randn(rows, 4, generator=random))
+        for _ in range(4)
+    ]
+    return BiLMState(tuple(layers[:2]), tuple(layers[2:]))
+
+
+def tensors(state: BiLMState) -> list[torch.Tensor]:
+    return [one for side in state for layer in side for one in (layer.output, layer.cell)]
+
+
+def cut_and_join(world: World, vocabulary, rows: int, accumulate: int) -> list[torch.Tensor]:
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
+    share = Share.of_process(world.rank, world.size, accumulate)
+    carried = CarriedState(share, CPU, whole_state(rows))
+    for part, places in zip(carried.parts, share.rows(rows), strict=True):
+        for mine, all_rows in zip(tensors(part), tensors(whole_state(rows)), strict=True):
+            assert torch.equal(mine, all_rows[places.places])
+    return tensors(carried.whole(model, world))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_what_is_cut_can_be_joined(vocabulary, rows, accumulate):
+    joined = cut_and_join(World(), vocabulary, rows, accumulate)
+    for before, after in zip(tensors(whole_state(rows)), joined, strict=True):
+        assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize(("rows", "accumulate"), [(1, 1), (7, 2)])
+def test_processes_join_what_each_has(vocabulary, rows, accumulate):
+    found = in_world(2, cut_and_join, vocabulary, rows, accumulate)
+    for one in found:
+        for before, after in zip(tensors(whole_state(rows)), one, strict=True):
+            assert torch.equal(before, after)
+
+
+def test_before_the_first_batch_there_is_no_state(vocabulary):
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
+    assert CarriedState(Share(), CPU).whole(model, World()) is None
+
 
 UNTIED = SoftmaxConfig(samples=6, tied=False)
 CHARACTERS = BiLMConfig(
@@ -138,7 +221,7 @@ def test_a_run_stopped_frozen_or_later_ends_with_the_same_bytes(
     )
     whole = pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(steps))
+        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(steps))
         half = pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
         assert not half.finished
     is_frozen = half.position.targets < 0.2 * whole.position.targets

@@ -14,17 +14,93 @@ from typing import Any
 
 import pytest
 import torch
-from tests.pretrain.conftest import tiny_config, write_corpus
+from tests.training.conftest import tiny_config, write_corpus
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.checkpoint import load_model, load_tensors
+from elmo.bilm.model import BiLM
 from elmo.errors import ConfigError, UserError
-from elmo.pretrain import loop
-from elmo.pretrain.config import PretrainConfig, TrainingConfig
-from elmo.pretrain.reports import Report
-from elmo.pretrain.run import Surroundings, pretrain, resume
-from elmo.pretrain.run_config import read_run
-from elmo.text.batching_config import Batching
+from elmo.model_folder import load_model, load_tensors
+from elmo.text.config import Batching
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.training import loop
+from elmo.training.config import PretrainConfig, TrainingConfig
+from elmo.training.pretrain import (
+    RunConfig,
+    Surroundings,
+    adopt,
+    fresh_model,
+    is_same_run,
+    make_run_folder,
+    pretrain,
+    read_run,
+    refuse_taken,
+    resume,
+    set_word_vectors,
+    starting_vocabulary,
+)
+from elmo.training.reports import Report
+
+# The folder of a run: refused where it is taken, known again by a restart.
+
+
+def test_a_folder_is_made_with_those_above_it(tmp_path):
+    folder = tmp_path / "a" / "b"
+    refuse_taken(folder)
+    make_run_folder(folder)
+    make_run_folder(folder)
+    assert folder.is_dir()
+
+
+def test_a_file_in_the_way_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UserError, match="is a file"):
+            refuse_taken(place)
+        with pytest.raises(UserError, match="a part of this path is a file"):
+            make_run_folder(place)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_place_without_permission_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match="no permission"):
+        refuse_taken(tmp_path / "run")
+
+
+def test_a_restart_knows_its_run_by_text_and_settings(
+    corpus_file, around, tiny, tmp_path, monkeypatch
+):
+    folder = tmp_path / "run"
+    sources = (str(corpus_file),)
+    assert not is_same_run(folder, RunConfig(sources=sources), tiny)
+    first = pretrain(sources, folder, tiny, surroundings=around)
+    run, config = read_run(folder)
+    assert config == tiny
+    assert is_same_run(folder, RunConfig(sources=sources, command="another"), tiny)
+    assert not is_same_run(folder, RunConfig(sources=("other.txt",)), tiny)
+    assert not is_same_run(folder, run, tiny_config(seed=1))
+    with pytest.raises(UserError, match="holds a run already"):
+        pretrain(sources, folder, tiny, surroundings=around)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    assert pretrain(sources, folder, tiny, surroundings=around).position == first.position
+    with pytest.raises(UserError, match="holds a run already"):
+        pretrain(sources, folder, tiny_config(seed=1), surroundings=around)
+
+
+def test_settings_are_written_last(corpus_file, around, tiny, tmp_path, monkeypatch):
+    """Without its settings a folder is no run yet, and the same command can start anew."""
+    folder = tmp_path / "run"
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo.training.pretrain.save_config", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain([str(corpus_file)], folder, tiny, surroundings=around)
+    assert (folder / "vocabulary.txt").exists()
+    assert not is_same_run(folder, RunConfig(sources=(str(corpus_file),)), tiny)
+    assert pretrain([str(corpus_file)], folder, replace(tiny), surroundings=around).finished
 
 
 def final_tensors(run: Path) -> list[bytes]:
@@ -110,7 +186,7 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bytes(
     )
     pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(steps))
+        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(steps))
         half = pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
         assert not half.finished
     assert resume(tmp_path / "parts", around).finished
@@ -122,8 +198,8 @@ import sys
 from pathlib import Path
 from typing import Any
 import torch
-from elmo.pretrain.run import Surroundings, pretrain, resume
-from tests.pretrain.conftest import tiny_config
+from elmo.training.pretrain import Surroundings, pretrain, resume
+from tests.training.conftest import tiny_config
 torch.set_num_threads(2)
 corpus, run, cache = sys.argv[1:4]
 around = Surroundings(cache=Path(cache))
@@ -137,9 +213,10 @@ else:
 def start_training(corpus: Path, run: Path) -> subprocess.Popen[bytes]:
     """Train in another process, which goes on with the run if there is one."""
     arguments = [str(corpus), str(run), str(run.parent / "cache")]
+    root = str(Path(__file__).parents[2])
     return subprocess.Popen(
         [sys.executable, "-c", TRAINING_SCRIPT, *arguments],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
     )
 
 
@@ -190,7 +267,7 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(
     config = tiny_config(checkpoint_minutes=0.0)
     pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.pretrain.run.stopped_by_signals", stop_after(20))
+        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(20))
         pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
     older, newest = sorted((tmp_path / "parts" / "checkpoints").glob("step-*"))
     weights = newest / "model.safetensors"
@@ -272,7 +349,7 @@ def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
 
 
 def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):
-    from elmo.pretrain.interruption import locked
+    from elmo.training.checkpoint import locked
 
     (tmp_path / "run").mkdir()
     with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
@@ -332,3 +409,100 @@ def test_word_vectors_start_from_a_file_and_can_stay_frozen(corpus_file, around,
     weight = load_model(tmp_path / "run").model.token_layer.word_vectors
     assert weight[place].tolist() == [0.5] * 8
     assert not weight.requires_grad
+
+
+# What a run starts from.
+
+
+WORDS = BiLMConfig(word_dim=4, hidden=4)
+ADAPTIVE = BiLMConfig(
+    word_dim=4, hidden=4, softmax=SoftmaxConfig(loss="adaptive", cutoffs=(6, 14), tied=False)
+)
+
+
+def test_the_seed_alone_decides_the_weights(vocabulary):
+    torch.manual_seed(1)
+    first = fresh_model(WORDS, vocabulary, 7)
+    before = torch.random.get_rng_state()
+    second = fresh_model(WORDS, vocabulary, 7)
+    assert torch.equal(before, torch.random.get_rng_state()), "the caller's generator was touched"
+    other = fresh_model(WORDS, vocabulary, 8)
+    assert torch.equal(first.token_layer.words.weight, second.token_layer.words.weight)
+    assert not torch.equal(first.token_layer.words.weight, other.token_layer.words.weight)
+
+
+def test_a_new_model_knows_how_frequent_words_are(vocabulary):
+    model = fresh_model(WORDS, vocabulary, 0)
+    counts = torch.tensor(vocabulary.counts) + 1.0
+    assert torch.allclose(model.output.bias.softmax(0), counts / counts.sum())
+
+
+@pytest.mark.parametrize("config", [WORDS, ADAPTIVE])
+def test_adopting_keeps_what_was_learned_and_makes_room_for_new_words(vocabulary, config):
+    old = fresh_model(config, vocabulary, 0)
+    grown = vocabulary.grown(["zebra", "yak"], [5, 4])
+    new = fresh_model(config, grown, 1)
+    adopt(new, old)
+    states = torch.randn(3, 4)
+    expected = old.output.log_probabilities(states)
+    found = new.output.log_probabilities(states)[:, : len(vocabulary)]
+    # The new words take a share; among the old ones nothing changes.
+    if config is WORDS:
+        renormalised = found - found.logsumexp(1, keepdim=True)
+        assert torch.allclose(renormalised, expected, atol=1e-5)
+    else:
+        head = slice(0, 6)
+        ratio = found[:, head] - expected[:, head]
+        assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), atol=1e-5)
+    assert torch.equal(
+        new.token_layer.words.weight[: len(vocabulary)], old.token_layer.words.weight
+    )
+
+
+@pytest.mark.parametrize("loss", ["full", "none"])
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_words_to_predict_when_a_model_is_gone_on_from(vocabulary, kind, loss):
+    softmax = SoftmaxConfig(loss=loss, tied=False)
+    other = BiLM(BiLMConfig(input=kind, word_dim=4, hidden=4, softmax=softmax), vocabulary)
+    counted = Vocabulary((*SPECIAL_WORDS, "yak", "cat"), (50, 50, 3, 7, 6))
+    found = starting_vocabulary(other, counted)
+    if (kind, loss) == ("characters", "none"):
+        assert found == counted
+        return
+    assert found.words == (*vocabulary.words, "yak")
+    counts = dict(zip(found.words, found.counts, strict=True))
+    old = dict(zip(vocabulary.words, vocabulary.counts, strict=True))
+    assert (counts["yak"], counts["dog"]) == (7, old["dog"])
+    assert counts["cat"] == (6 if loss == "none" else old["cat"])
+
+
+def test_word_vectors_longer_than_the_models_are_refused(vocabulary, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("1 5\ncat 1 2 3 4 5\n")
+    with pytest.raises(UserError, match="--word-dim 5 or more"):
+        set_word_vectors(fresh_model(WORDS, vocabulary, 0), path)
+
+
+def test_shorter_word_vectors_are_the_first_numbers_of_longer_ones(vocabulary, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("cat 1 2 3\nzebra 4 5 6\ndog 7 8 9\n")
+    model, fresh = fresh_model(WORDS, vocabulary, 0), fresh_model(WORDS, vocabulary, 0)
+    assert set_word_vectors(model, path) == 2 / len(vocabulary)
+    cat, dog = vocabulary.id("cat"), vocabulary.id("dog")
+    expected = fresh.token_layer.words.weight.detach().clone()
+    expected[cat, :3] = torch.tensor([1.0, 2, 3])
+    expected[dog, :3] = torch.tensor([7.0, 8, 9])
+    assert torch.equal(model.token_layer.words.weight, expected)
+
+
+def test_vectors_without_a_known_word_are_refused(vocabulary, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("1 4\nzebra 1 2 3 4\n")
+    with pytest.raises(UserError, match="none of its words"):
+        set_word_vectors(fresh_model(WORDS, vocabulary, 0), path)
+
+
+def test_a_character_model_has_no_word_vectors_to_set(vocabulary, tmp_path):
+    config = BiLMConfig(input="characters", hidden=4, softmax=SoftmaxConfig(tied=False))
+    with pytest.raises(UserError, match="character model"):
+        set_word_vectors(fresh_model(config, vocabulary, 0), tmp_path / "vectors.txt")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from elmo.errors import UserError
-from elmo.pretrain.reports import JsonLog, StepReport, TensorBoardLog
+from elmo.training.reports import JsonLog, StepReport, TensorBoardLog
 
 
 def step_report(step: int) -> StepReport:

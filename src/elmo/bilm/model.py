@@ -2,22 +2,255 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.lstm import LSTMState
-from elmo.bilm.side_by_side import Work, losses_side_by_side, run_side_by_side
+from elmo.bilm.lstm import LSTMLayer, LSTMState, Ragged, at_end, shifted, turn
 from elmo.bilm.softmax import FullSoftmax, SampledSoftmax, build_output
-from elmo.bilm.stack import LSTMStack, StackOutput, variational_dropout
+from elmo.bilm.threads import Work, join, losses_side_by_side, run_side_by_side
 from elmo.bilm.tokens import TokenLayer, look_up
-from elmo.text.batches import Batch, Reading
+from elmo.text.batching import Batch, Reading, Rows, WordTable
 from elmo.text.vocabulary import Vocabulary
+
+# One direction: LSTM layers on top of each other, with dropout and skip connections.
+
+
+End = TypeVar("End")
+
+
+@dataclass(frozen=True)
+class StackOutput:
+    """What each layer put out, and where each one stands."""
+
+    layers: tuple[Tensor, ...]  # each (time, batch, width), or (rows, width)
+    states: tuple[LSTMState, ...]
+
+
+class LSTMStack(nn.Module):
+    """The layers of one direction; the other direction's are never seen."""
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.skip = config.skip
+        self.dropout = config.dropout
+        self.layers = nn.ModuleList(
+            LSTMLayer(
+                config.width,
+                config.hidden,
+                config.projection,
+                config.cell_clip,
+                config.projection_clip,
+            )
+            for _ in range(config.layers)
+        )
+
+    def forward(
+        self,
+        tokens: Tensor,
+        states: Sequence[LSTMState | None] | None,
+        lengths: Tensor,
+        random: torch.Generator | None = None,
+        rows: Rows | None = None,
+    ) -> StackOutput:
+        """Read (time, batch, width); `random` draws the dropout, and without it none is dropped."""
+
+        def drop(values: Tensor) -> Tensor:
+            return variational_dropout(values, self.dropout, random, rows)
+
+        def read(number: int, inputs: Tensor) -> tuple[Tensor, LSTMState]:
+            return self.layer(number)(inputs, None if states is None else states[number], lengths)
+
+        return StackOutput(*climb(tokens, drop, read, len(self.layers), skip=self.skip))
+
+    def read_ragged(
+        self,
+        vectors: Tensor,
+        places: Tensor,
+        ragged: Ragged,
+        states: Sequence[LSTMState] | None = None,
+        random: torch.Generator | None = None,
+        depth: int | None = None,
+    ) -> StackOutput:
+        """Read texts in rows, each the vector at its place, (rows,), among distinct words' vectors.
+
+        States are in the order of the texts. With a depth, only so many lower layers read.
+        """
+        by_word = random is None  # dropout would make the same word different in each text
+        tokens = vectors if by_word else functional.embedding(places, vectors)
+
+        def drop(values: Tensor) -> Tensor:
+            return ragged_dropout(values, self.dropout, random, ragged)
+
+        def read(number: int, inputs: Tensor) -> tuple[Tensor, LSTMState]:
+            state = None if states is None else states[number].of_texts(ragged.order)
+            below = places if by_word and number == 0 else None
+            output, end = self.layer(number).read(inputs, state, ragged.way, below)
+            return output, end.of_texts(ragged.order.argsort())
+
+        layers = len(self.layers) if depth is None else depth
+        return StackOutput(*climb(tokens, drop, read, layers, skip=self.skip))
+
+    def layer(self, number: int) -> LSTMLayer:
+        """One of the layers, the lowest being number 0."""
+        return cast("LSTMLayer", self.layers[number])
+
+
+def climb(
+    tokens: Tensor,
+    drop: Callable[[Tensor], Tensor],
+    read: Callable[[int, Tensor], tuple[Tensor, End]],
+    depth: int,
+    *,
+    skip: bool,
+) -> tuple[tuple[Tensor, ...], tuple[End, ...]]:
+    """Layer by layer: outputs, with what was read added where connections skip, and ends."""
+    outputs: list[Tensor] = []
+    ends: list[End] = []
+    output = tokens
+    for number in range(depth):
+        layer_input = drop(output)
+        output, end = read(number, layer_input)
+        if skip and number > 0:
+            output = output + layer_input
+        outputs.append(output)
+        ends.append(end)
+    return tuple(outputs), tuple(ends)
+
+
+def variational_dropout(
+    values: Tensor, share: float, random: torch.Generator | None, rows: Rows | None = None
+) -> Tensor:
+    """Drop the same features at every step of a text, (time, batch, features).
+
+    Part of a batch drops what it would drop in the whole: a mask is drawn for all of its rows.
+    """
+    if random is None or share == 0:
+        return values
+    _, batch, features = values.shape
+    shape = (1, batch if rows is None else rows.total, features)
+    kept = torch.rand(shape, generator=random, device=values.device) >= share
+    if rows is not None:
+        kept = kept[:, rows.places]
+    return values * (kept.to(values.dtype) / (1 - share))
+
+
+def ragged_dropout(
+    values: Tensor, share: float, random: torch.Generator | None, ragged: Ragged
+) -> Tensor:
+    """Drop of (rows, features) what `variational_dropout` drops of the same texts with padding."""
+    if random is None or share == 0:
+        return values
+    ones = values.new_ones(1, len(ragged.order), values.shape[1])
+    return values * variational_dropout(ones, share, random)[0, ragged.text]
+
+
+# Both directions of a few texts in one loop, with one product for both at each step.
+#
+# The steps of a few texts are so short that two threads would do little but take turns at the
+# interpreter. Without gradients; all else is as in `scan`.
+
+
+FEW_TEXTS = 4
+"""Of more texts, a step is long enough for a thread a direction."""
+
+States = Sequence[LSTMState]
+
+
+def read_paired(
+    stacks: tuple[LSTMStack, LSTMStack],
+    vectors: Tensor,
+    places: tuple[Tensor, Tensor],
+    ragged: Ragged,
+    states: tuple[States | None, States | None] = (None, None),
+    depth: int | None = None,
+) -> tuple[StackOutput, StackOutput]:
+    """What each stack's `read_ragged` gives; texts are equally long for both."""
+
+    def read(number: int, inputs: Tensor) -> tuple[Tensor, list[LSTMState]]:
+        pair = [stack.layer(number) for stack in stacks]
+        start = [
+            layer.start(len(ragged.order), vectors)
+            if given is None
+            else given[number].of_texts(ragged.order)
+            for layer, given in zip(pair, states, strict=True)
+        ]
+        outputs, cells = _scan(pair, inputs, start, ragged.way.sizes)
+        return outputs, [
+            at_end(one, cell, before, ragged.way).of_texts(ragged.order.argsort())
+            for one, cell, before in zip(outputs, cells, start, strict=True)
+        ]
+
+    tokens = torch.stack([vectors[one] for one in places])  # (2, rows, width)
+    layers = len(stacks[0].layers) if depth is None else depth
+    outputs, ends = climb(tokens, lambda values: values, read, layers, skip=stacks[0].skip)
+    ahead, behind = (
+        StackOutput(tuple(one[n] for one in outputs), tuple(one[n] for one in ends)) for n in (0, 1)
+    )
+    return ahead, behind
+
+
+def _scan(
+    pair: Sequence[LSTMLayer], inputs: Tensor, start: Sequence[LSTMState], sizes: list[int]
+) -> tuple[Tensor, Tensor]:
+    """The outputs and the cells of both directions, (2, rows, …)."""
+    layer, kind = pair[0], inputs.dtype
+    recurrent = _stacked([one.recurrent_weight for one in pair], kind)
+    projection = None
+    if layer.projection_weight is not None:
+        projection = _stacked([cast("Tensor", one.projection_weight) for one in pair], kind)
+    order = _by_step(sizes, inputs.device)
+    gates = torch.cat(
+        [
+            torch.addmm(shifted(one.bias).to(kind), words, one.input_weight.to(kind))
+            for one, words in zip(pair, inputs, strict=True)
+        ]
+    )[order]
+    output = _stacked([one.output for one in start], kind)
+    cell = torch.stack([one.cell for one in start])
+    outputs = inputs.new_empty(len(order), layer.width)
+    cells = cell.new_empty(len(order), layer.hidden)
+    squashed = inputs.new_empty(len(order), layer.hidden)
+    doubled = [2 * size for size in sizes]
+    for *step, some in zip(
+        torch.split(gates, doubled),
+        torch.split(squashed, doubled),
+        torch.split(cells, doubled),
+        torch.split(outputs, doubled),
+        sizes,
+        strict=True,
+    ):
+        gate, squash, new_cell, new_output = (one.view(2, some, -1) for one in step)
+        gate.baddbmm_(output[:, :some], recurrent)
+        o = turn(gate, cell[:, :some], layer.cell_clip, new_cell, squash)
+        if projection is None:
+            torch.mul(o, squash, out=new_output)
+        else:
+            torch.bmm(o * squash, projection, out=new_output)
+            if layer.projection_clip is not None:
+                new_output.clamp_(-layer.projection_clip, layer.projection_clip)
+        output, cell = new_output, new_cell
+    back = order.argsort()
+    return outputs[back].view(2, -1, layer.width), cells[back].view(2, -1, layer.hidden)
+
+
+def _by_step(sizes: list[int], device: torch.device) -> Tensor:
+    """Rows of both directions, one behind the other, as steps need them: a step's lie together."""
+    steps = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)
+    return torch.cat([steps, steps]).argsort(stable=True)
+
+
+def _stacked(tensors: Sequence[Tensor], kind: torch.dtype) -> Tensor:
+    return torch.stack([one.to(kind) for one in tensors])
+
 
 StackState = tuple[LSTMState, ...]
 
@@ -224,3 +457,157 @@ class BiLM(nn.Module):
             return total, tuple(state.detach() for state in read.states)
 
         return Work(loss, vectors, [*stack.parameters(), *self.output.parameters()])
+
+
+# The vectors of words alone, as the token layer makes them, a portion at a time.
+
+
+WORDS_AT_ONCE = 1024
+
+
+@torch.no_grad()
+def token_vectors(model: BiLM, words: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+    """Yield (portion, width) until all words have had their turn."""
+    table = WordTable.of(words, model.vocabulary, spelled=model.config.spelled)
+    for first in range(0, len(words), WORDS_AT_ONCE):
+        portion = table.select(np.arange(first, min(first + WORDS_AT_ONCE, len(words))))
+        yield model.token_layer(portion.to(model.device)).float().cpu().numpy()
+
+
+# Texts of any length are read in windows, and each layer's outputs put at their words.
+#
+# The forward direction takes its windows from a text's begin, the backward one from its end, so
+# both carry their state from window to window and give exactly what reading at once would give.
+
+
+def read_layers(
+    model: BiLM,
+    windows: Iterable[Batch],
+    words: Sequence[int],
+    window: int,
+    state: BiLMState | None = None,
+    random: Randomness | None = None,
+    wanted: Sequence[int] | None = None,
+) -> LayerActivations:
+    """The layers of texts of so many words, read side by side in windows of so many steps.
+
+    Gradients flow, within a window, if they are on; `random` draws the dropout of the biLM. Only
+    the `wanted` layers are given, by default all, and what is above them is not computed.
+    """
+    wanted = range(1 + model.config.layers) if wanted is None else wanted
+    lengths = torch.tensor(words, device=model.device)
+    shape = (len(wanted), len(words), max(words), 2 * model.config.width)
+    layers = torch.zeros(shape, dtype=_precision(model), device=model.device)
+    for number, batch in enumerate(windows):
+        batch = batch.to(model.device)
+        vectors = model.token_layer(batch.words).to(model.compute_dtype)
+        paths = _paths(model, batch, number * window, lengths, wanted, state, random)
+        if torch.is_grad_enabled():
+            found, state = _read_with_gradients(paths, vectors, layers)
+            layers = found if number == 0 else layers + found
+        else:
+            state = _read_into(paths, vectors, layers)
+    assert state is not None
+    return LayerActivations(layers, lengths, state)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """One direction's way through a window, and the words it meets there."""
+
+    stack: LSTMStack
+    places: Tensor  # (rows,), which of the distinct words each row reads
+    ragged: Ragged
+    word: Tensor  # (rows,), the word of its text that each row meets; none if out of the text
+    lengths: Tensor  # (batch,), words a text
+    wanted: Sequence[int]
+    states: StackState | None
+    random: torch.Generator | None
+
+    def read(self, vectors: Tensor, into: Tensor) -> StackState:
+        """Read, and put the wanted layers at their words in (layers, batch, words, width)."""
+        read = self.stack.read_ragged(
+            vectors, self.places, self.ragged, self.states, self.random, max(self.wanted)
+        )
+        return self.put(read, vectors, into)
+
+    def put(self, read: StackOutput, vectors: Tensor, into: Tensor) -> StackState:
+        """Put the wanted layers of what was read at their words."""
+        is_word = (self.word >= 0) & (self.word < self.lengths[self.ragged.text])
+        rows = is_word.nonzero()[:, 0]
+        found = [
+            look_up(vectors, self.places[rows])
+            if layer == 0
+            else read.layers[layer - 1].index_select(0, rows)
+            for layer in self.wanted
+        ]
+        into[:, self.ragged.text[rows], self.word[rows]] = torch.stack(found).to(into.dtype)
+        return read.states
+
+
+def _paths(
+    model: BiLM,
+    batch: Batch,
+    first_step: int,
+    lengths: Tensor,
+    wanted: Sequence[int],
+    state: BiLMState | None,
+    random: Randomness | None,
+) -> list[_Path]:
+    """The ways of both directions through a window that begins at a step of the texts."""
+    paths: list[_Path] = []
+    for number, (stack, reading) in enumerate(zip(model.directions, batch.readings, strict=True)):
+        ragged = Ragged.of(reading.lengths)
+        step = first_step + ragged.step
+        # Step 0 is a boundary. A forward stack then meets the first word, a backward one the last.
+        word = step - 1 if stack is model.forward_stack else lengths[ragged.text] - step
+        places = reading.inputs[ragged.step, ragged.text]
+        states = None if state is None else state[number][: max(wanted)]
+        generator = None if random is None else random[number]
+        paths.append(_Path(stack, places, ragged, word, lengths, wanted, states, generator))
+    return paths
+
+
+def _read_into(paths: Sequence[_Path], vectors: Tensor, layers: Tensor) -> BiLMState:
+    ahead, behind = paths
+    left, right = layers.chunk(2, dim=-1)
+    texts = len(ahead.lengths)
+    if ahead.stack.layer(0).reads_in_one_call(vectors, texts):
+        # One after the other: each call has both threads, and takes less time than to share them.
+        return BiLMState(ahead.read(vectors, left), behind.read(vectors, right))
+    if texts <= FEW_TEXTS and ahead.random is None:
+        first, second = read_paired(
+            (ahead.stack, behind.stack),
+            vectors,
+            (ahead.places, behind.places),
+            ahead.ragged,
+            (ahead.states, behind.states),
+            max(ahead.wanted),
+        )
+        return BiLMState(ahead.put(first, vectors, left), behind.put(second, vectors, right))
+    states = run_side_by_side(
+        lambda: ahead.read(vectors, left), lambda: behind.read(vectors, right)
+    )
+    return BiLMState(*states)
+
+
+def _read_with_gradients(
+    paths: Sequence[_Path], vectors: Tensor, like: Tensor
+) -> tuple[Tensor, BiLMState]:
+    """What a window adds to the layers, and where it leaves the model."""
+
+    def work(path: _Path) -> Work[StackState]:
+        def read(vectors: Tensor) -> tuple[Tensor, StackState]:
+            half = torch.zeros_like(like.chunk(2, dim=-1)[0])
+            states = path.read(vectors, half)
+            return half, tuple(state.detach() for state in states)
+
+        return Work(read, vectors, list(path.stack.parameters()))
+
+    (left, ahead), (right, behind) = join(*(work(path) for path in paths))
+    return torch.cat([left, right], dim=-1), BiLMState(ahead, behind)
+
+
+def _precision(model: BiLM) -> torch.dtype:
+    """Layers are given in single precision or better."""
+    return torch.promote_types(model.compute_dtype, torch.float32)

@@ -2,17 +2,211 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.bilm.blocks import by_length, in_blocks, needed_lengths
 from elmo.bilm.config import BiLMConfig, CharacterConfig
-from elmo.bilm.word_cache import WordCache
-from elmo.text.batches import Words
-from elmo.text.characters import CHARACTER_IDS
+from elmo.text.batching import Words
+from elmo.text.vocabulary import CHARACTER_IDS, PADDING, ROW_LENGTH, SHIFT
+
+# Words computed in blocks of fixed shapes, so that the vector of none depends on the others.
+#
+# A matrix product of another size may round in another way. Where the same word must give the same
+# bits whatever is computed beside it, as many rows as a block has are computed each time.
+
+
+ROWS = 16
+"""Words in a block."""
+SPELLED_ROWS = 8
+"""The same of spellings, of which there are blocks of several lengths, and so more to fill up."""
+LENGTHS = (16, 24, ROW_LENGTH)
+"""Characters to which spellings are cut."""
+
+
+def in_blocks(function: Callable[..., Tensor], *tensors: Tensor, rows: int = ROWS) -> Tensor:
+    """A function of rows, so many at a time; the last block is filled up with rows once more."""
+    number = len(tensors[0])
+    padded = -(-number // rows) * rows
+    places = torch.arange(padded, device=tensors[0].device) % number
+    blocks = [function(*(one[block] for one in tensors)) for block in places.view(-1, rows)]
+    return torch.cat(blocks)[:number]
+
+
+def by_length(function: Callable[[Tensor], Tensor], spellings: Tensor, reach: int) -> Tensor:
+    """A function of spellings, (rows, 50), each cut to a length that follows from it alone."""
+    needed = needed_lengths(spellings, reach)
+    limits = torch.tensor(LENGTHS, device=needed.device)
+    kinds = torch.searchsorted(limits, needed)
+    found: list[Tensor] = []
+    order: list[Tensor] = []
+    for kind, length in enumerate(LENGTHS):
+        places = (kinds == kind).nonzero()[:, 0]
+        if len(places):
+            found.append(in_blocks(function, spellings[places, :length], rows=SPELLED_ROWS))
+            order.append(places)
+    return torch.cat(found)[torch.cat(order).argsort()]
+
+
+def needed_lengths(spellings: Tensor, reach: int) -> Tensor:
+    """How much of each spelling a filter of this reach must see.
+
+    Behind the word and one window of padding, all windows are like that one: none is a new maximum.
+    """
+    return ((spellings != PADDING + SHIFT).sum(dim=1) + reach).clamp(max=ROW_LENGTH)
+
+
+# Weights as they were when something was made of them: whether that still holds.
+
+
+SAMPLE = 4096
+"""Numbers of each weight that are looked at to see whether it has changed."""
+
+
+@dataclass(frozen=True)
+class WeightsSeen:
+    """Weights, and how to see whether they have changed since."""
+
+    tensors: tuple[Tensor, ...]
+    versions: tuple[int, ...]
+    sample: Tensor
+
+    @classmethod
+    def of(cls, weights: Sequence[Tensor]) -> WeightsSeen:
+        """As they are now."""
+        versions = tuple(weight._version for weight in weights)
+        return cls(tuple(weights), versions, torch.cat([_sample(weight) for weight in weights]))
+
+    def are_still(self, weights: WeightsSeen) -> bool:
+        """Whether these are the same tensors and nothing was written to them.
+
+        Their versions count what is written, but not by fused optimizers nor to `weight.data`; the
+        sample tells of those.
+        """
+        same = len(self.tensors) == len(weights.tensors) and all(
+            one is other for one, other in zip(self.tensors, weights.tensors, strict=True)
+        )
+        return (
+            same and self.versions == weights.versions and _are_equal(self.sample, weights.sample)
+        )
+
+
+def _sample(weight: Tensor) -> Tensor:
+    """About so many numbers, from everywhere: an odd step meets all columns of a matrix."""
+    return weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1]
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    return (one.dtype, one.device) == (other.dtype, other.device) and torch.equal(one, other)
+
+
+# Vectors of words seen before: while the weights stay as they are, each is computed once.
+
+
+MOST_WORDS = 1 << 16
+"""Words kept; each takes about 0.5 kB and its vector. Those not used for longest are forgotten."""
+
+Compute = Callable[[Words], Tensor]
+
+
+class WordCache:
+    """Keeps so many vectors, and forgets them all when a weight they came from changes.
+
+    What cannot be seen is a write to single numbers of `weight.data`: call `clear` then.
+    """
+
+    def __init__(self, most_words: int = MOST_WORDS) -> None:
+        self.most_words = most_words
+        self._rows: OrderedDict[bytes, int] = OrderedDict()
+        self._vectors: Tensor | None = None
+        self._weights: WeightsSeen | None = None
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[WordCache], tuple[int]]:
+        """A copy of a model starts with an empty cache of its own."""
+        return WordCache, (self.most_words,)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._clear()
+
+    def look_up(self, words: Words, weights: Sequence[Tensor], compute: Compute) -> Tensor:
+        """The vectors of words, (words, width), those not known made of the weights now.
+
+        What `compute` makes of a word must not depend on the others it is given.
+        """
+        keys = _keys(words)
+        with self._lock:
+            self._forget_if_changed(weights)
+            if len(keys) > self.most_words:
+                return compute(words)
+            new = {key: place for place, key in enumerate(keys) if key not in self._rows}
+            for key in keys:
+                if key in self._rows:
+                    self._rows.move_to_end(key)
+            if new:
+                self._add(list(new), compute(_select(words, list(new.values()))))
+            assert self._vectors is not None
+            rows = torch.tensor([self._rows[key] for key in keys], device=self._vectors.device)
+            return self._vectors[rows]
+
+    def _forget_if_changed(self, weights: Sequence[Tensor]) -> None:
+        now = WeightsSeen.of(weights)
+        if self._weights is None or not self._weights.are_still(now):
+            self._clear()
+            self._weights = now
+
+    def _clear(self) -> None:
+        self._rows.clear()
+        self._vectors = None
+        self._weights = None
+
+    def _add(self, keys: Sequence[bytes], vectors: Tensor) -> None:
+        """Take free rows, then those of the words that were not used for longest."""
+        table = self._table(len(self._rows) + len(keys), vectors)
+        rows: list[int] = []
+        for key in keys:
+            is_full = len(self._rows) == self.most_words
+            row = self._rows.popitem(last=False)[1] if is_full else len(self._rows)
+            self._rows[key] = row
+            rows.append(row)
+        table[torch.tensor(rows, device=table.device)] = vectors
+
+    def _table(self, words: int, like: Tensor) -> Tensor:
+        """Room for so many words, or for as many as are kept at most."""
+        old = self._vectors
+        if old is None or len(old) < min(words, self.most_words):
+            # Even if gradients are switched off for good here, they may not be so next time.
+            with torch.inference_mode(False):
+                size = min(self.most_words, max(1024, 2 * words))
+                self._vectors = like.new_empty(size, like.shape[1])
+            if old is not None:
+                self._vectors[: len(old)] = old
+        assert self._vectors is not None
+        return self._vectors
+
+
+def _select(words: Words, places: list[int]) -> Words:
+    spellings = None if words.spellings is None else words.spellings[places]
+    return Words(words.ids[places], spellings)
+
+
+def _keys(words: Words) -> list[bytes]:
+    """What tells words apart: id and spelling."""
+    parts = [words.ids[:, None]] + ([] if words.spellings is None else [words.spellings])
+    table = torch.cat(parts, dim=1).int().cpu().numpy()
+    return [row.tobytes() for row in table]
+
 
 WORD_SPREAD = 0.3
 """Of the first word vectors: smaller ones say too little to the LSTM, larger ones too much to a

@@ -8,33 +8,100 @@ bilm/                    the biLM, unless the folder names one elsewhere
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.checkpoint import (
+from elmo.classify.config import ClassifierConfig
+from elmo.classify.data import LabelledTexts, Labels
+from elmo.classify.features import OnTexts, TextRows, cut_into_words
+from elmo.classify.metrics import Metrics, Mistake, measure, most_confident_mistakes
+from elmo.classify.network import ClassifierNetwork, TextLayers
+from elmo.config import CLASSIFIER, check, from_json, to_json
+from elmo.errors import UserError
+from elmo.files import read_json, sha256, write_json
+from elmo.language_model import is_official, official_files, open_model
+from elmo.model_folder import (
     VOCABULARY,
     WEIGHTS,
     LoadedModel,
     Precision,
+    Text,
     load_tensors,
     save_config,
     save_tensors,
     save_weights,
     without_weights,
 )
-from elmo.classify.classifier import TextClassifier
-from elmo.classify.config import ClassifierConfig
-from elmo.classify.labels import Labels
-from elmo.classify.network import ClassifierNetwork
-from elmo.config import check, from_json, to_json
-from elmo.errors import UserError
-from elmo.files import read_json, sha256, write_json
-from elmo.interop.models import is_official, official_files, open_model
-from elmo.shipped import CLASSIFIER
 from elmo.text.vocabulary import Vocabulary
+
+# A classifier that is ready to be used: texts in, a probability for each label out.
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a classifier says of a text."""
+
+    label: str
+    probabilities: dict[str, float]
+    empty: bool
+    """The text has no words, so the label says nothing of it."""
+
+
+@dataclass(frozen=True)
+class TextClassifier:
+    """A biLM, the network on top of it, and the names of the classes."""
+
+    loaded: LoadedModel
+    network: ClassifierNetwork
+    own: Vocabulary
+    """The words for which the network has vectors of its own."""
+    labels: Labels
+    config: ClassifierConfig
+
+    def rows(self, texts: Sequence[Text]) -> TextRows:
+        """Texts cut into words, ready to be read."""
+        if isinstance(texts, str):
+            raise UserError("expected several texts, got one string; put it in a list: [text]")
+        network = self.config.network
+        words = cut_into_words(self.loaded, texts, network.max_words)
+        return TextRows(words, self.own, network.own_lower_case)
+
+    def probabilities(
+        self, texts: Sequence[Text] | TextRows, on_texts: OnTexts | None = None
+    ) -> NDArray[np.float32]:
+        """The probability of each class, (texts, classes); of a text always the same, whatever
+        stands beside it."""
+        rows = texts if isinstance(texts, TextRows) else self.rows(texts)
+        found = np.zeros((len(rows), len(self.labels)), np.float32)
+        for numbers, read in rows.read_all(self.loaded.model):
+            own = rows.own_numbers(numbers).to(self.loaded.model.device)
+            with torch.no_grad():
+                scores = self.network(TextLayers(read.layers, read.lengths, own))
+            found[numbers] = scores.softmax(dim=1).float().cpu().numpy()
+            if on_texts is not None:
+                on_texts(len(numbers), int(read.lengths.sum()))
+        return found
+
+    def predict(self, texts: Sequence[Text]) -> list[Prediction]:
+        """The most probable label of each text, with all probabilities."""
+        rows = self.rows(texts)
+        return [
+            Prediction(
+                label=self.labels.names[int(probabilities.argmax())],
+                probabilities=dict(zip(self.labels.names, probabilities.tolist(), strict=True)),
+                empty=not words,
+            )
+            for words, probabilities in zip(rows.words, self.probabilities(rows), strict=True)
+        ]
+
 
 FORMAT = 1
 DESCRIPTION, NETWORK, OWN_WORDS, BILM = (
@@ -181,3 +248,71 @@ def _inside(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{path}: leads out of the classifier folder, which holds its own files")
     return path
+
+
+# How good a classifier is on labelled texts: figures, mistakes and pictures, written to files.
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a classifier achieves on some texts."""
+
+    metrics: Metrics
+    mistakes: tuple[Mistake, ...]
+    """Those it was surest of, the surest first."""
+    empty: tuple[int, ...]
+    """The rows whose texts have no words."""
+
+
+def evaluate(
+    classifier: TextClassifier, data: LabelledTexts, on_texts: OnTexts | None = None
+) -> Evaluation:
+    """Classify texts whose labels are known; a label that training did not know is a mistake."""
+    if data.labels is None:
+        raise UserError("expected labelled texts, but these have no labels")
+    gold = classifier.labels.encode(data.labels, data.places)
+    started = time.monotonic()
+    rows = classifier.rows(data.texts)
+    probabilities = classifier.probabilities(rows, on_texts)
+    seconds = time.monotonic() - started
+    empty = tuple(row for row, words in enumerate(rows.words) if not words)
+    return judge(data, gold, probabilities, classifier.labels.names, empty, len(gold) / seconds)
+
+
+def judge(
+    data: LabelledTexts,
+    gold: NDArray[np.int64],
+    probabilities: NDArray[np.float32],
+    names: Sequence[str],
+    empty: tuple[int, ...] = (),
+    rows_per_second: float | None = None,
+) -> Evaluation:
+    """Compare probabilities that were computed before with the right classes."""
+    metrics = measure(probabilities, gold, names, rows_per_second=rows_per_second)
+    mistakes = most_confident_mistakes(probabilities, gold, data.texts, names, places=data.places)
+    return Evaluation(metrics, tuple(mistakes), empty)
+
+
+def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
+    """Write figures and mistakes as JSON and the confusion matrix as a picture."""
+    write_json(folder / f"metrics_{part}.json", to_json(evaluation.metrics))
+    write_json(folder / f"mistakes_{part}.json", [to_json(one) for one in evaluation.mistakes])
+    if can_draw():
+        from elmo.classify.plots import draw_confusion
+
+        draw_confusion(evaluation.metrics, part, folder / f"confusion_{part}.png")
+
+
+def can_draw() -> bool:
+    """Whether pictures can be drawn; if not, it is said how they could be."""
+    from elmo.errors import require_extra
+
+    try:
+        require_extra("matplotlib", "study")
+    except UserError as error:
+        log.warning("no pictures: %s", error)
+        return False
+    return True

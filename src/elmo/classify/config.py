@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from elmo.contextual.mix_config import MixConfig
-from elmo.pretrain.config import Schedule
+from elmo.embed.config import MixConfig
+from elmo.training.config import Schedule
 
 POOLINGS = ("mean", "max", "first", "last", "attention")
 EPOCHS, LEAST_STEPS = 3, 200

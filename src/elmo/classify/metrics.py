@@ -5,15 +5,75 @@ Written out in numpy, since scikit-learn is not in the core; the tests compare w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import comb, erfc, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.classify.intervals import Estimate, bootstrap_macro_f1, wilson
 from elmo.errors import UserError
-from elmo.language.evaluate import Averages, averages
+from elmo.evaluate import Averages, averages
+
+# How sure a figure is: 95 percent intervals of accuracy and of macro F1.
+
+
+LEVEL = 0.95
+RESAMPLES = 2000
+_CELLS_AT_A_TIME = 1 << 22
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its 95 percent interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def standard_error(share: float, count: int) -> float:
+    """How far the share of right answers may be off by the chance of which rows were asked."""
+    return sqrt(share * (1 - share) / count)
+
+
+def wilson(right: int, count: int) -> Estimate:
+    """The share of right answers with Wilson's interval, which stays within 0 and 1."""
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    share = right / count
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half))
+
+
+def bootstrap_macro_f1(confusion: NDArray[np.int64], seed: int) -> Estimate:
+    """Macro F1 with its percentile interval over tests drawn anew from this one.
+
+    To draw rows with replacement is to draw the cells of the confusion matrix, far fewer.
+    """
+    tail = 100 * (1 - LEVEL) / 2
+    scores = np.concatenate([macro_f1(drawn) for drawn in _resampled(confusion, seed)])
+    low, high = np.percentile(scores, [tail, 100 - tail])
+    return Estimate(float(macro_f1(confusion[None])[0]), float(low), float(high))
+
+
+def macro_f1(confusions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean F1 of the classes that occur or are predicted, of each (classes, classes) matrix."""
+    true_and_predicted = confusions.sum(1) + confusions.sum(2)  # (matrices, classes)
+    right = confusions.diagonal(axis1=1, axis2=2)  # (matrices, classes)
+    scores = 2 * right / np.maximum(1, true_and_predicted)
+    return scores.sum(1) / np.maximum(1, (true_and_predicted > 0).sum(1))
+
+
+def _resampled(confusion: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
+    random = np.random.default_rng(seed)
+    shares = confusion.ravel() / confusion.sum()
+    at_a_time = max(1, min(RESAMPLES, _CELLS_AT_A_TIME // confusion.size))
+    for first in range(0, RESAMPLES, at_a_time):
+        size = min(at_a_time, RESAMPLES - first)
+        yield random.multinomial(confusion.sum(), shares, size).reshape(size, *confusion.shape)
+
 
 BINS = 15
 _SUM_TOLERANCE = 1e-3
@@ -143,3 +203,93 @@ def _class_metrics(confusion: NDArray[np.int64], names: Sequence[str]) -> tuple[
 def _log_loss(right: NDArray[np.float64]) -> float:
     # A probability that was rounded to zero must not make the whole figure infinite.
     return float(-np.log(np.maximum(right, np.finfo(np.float64).eps)).mean())
+
+
+# Whether one classifier is better than another on the same rows, or was merely lucky.
+
+
+EXACT_UP_TO = 1000
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """McNemar's test: only the rows count on which one is right and the other wrong."""
+
+    only_first: int
+    """Rows that only the first classifier has right."""
+    only_second: int
+    p: float
+    """How probable a difference at least as large is if both are equally good, two-sided."""
+
+
+def mcnemar(first_right: NDArray[np.bool_], second_right: NDArray[np.bool_]) -> PairedTest:
+    """Compare two classifiers by which of the same rows each has right."""
+    if first_right.shape != second_right.shape:
+        raise UserError(
+            f"expected the same rows of both classifiers, got {len(first_right)} and "
+            f"{len(second_right)}"
+        )
+    first = int((first_right & ~second_right).sum())
+    second = int((second_right & ~first_right).sum())
+    few = first + second <= EXACT_UP_TO
+    return PairedTest(first, second, (_binomial if few else _chi_squared)(first, second))
+
+
+def _binomial(first: int, second: int) -> float:
+    """Exact: as heads and tails of a fair coin."""
+    throws = first + second
+    tail = sum(comb(throws, heads) for heads in range(min(first, second) + 1))
+    return min(1.0, 2 * tail / 2**throws)
+
+
+def _chi_squared(first: int, second: int) -> float:
+    """With continuity correction; one degree of freedom is a squared normal variable."""
+    statistic = max(0, abs(first - second) - 1) ** 2 / (first + second)
+    return erfc(sqrt(statistic / 2))
+
+
+# The mistakes a classifier was surest of: often a wrong label, always worth reading.
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A text that was given another label than its own."""
+
+    row: int
+    """Counted from 0, over all files."""
+    place: str | None
+    text: str
+    gold: str
+    predicted: str
+    probability: float
+    """Of the label predicted."""
+    gold_probability: float
+
+
+def most_confident_mistakes(
+    probabilities: Probabilities,
+    gold: NDArray[np.int64],
+    texts: Sequence[str],
+    names: Sequence[str],
+    count: int = 20,
+    *,
+    places: Sequence[str] | None = None,
+) -> list[Mistake]:
+    """The wrong predictions of highest probability, the surest first."""
+    check_predictions(probabilities, gold, names)
+    predicted = probabilities.argmax(1)
+    wrong = np.flatnonzero(predicted != gold)
+    order = np.argsort(-probabilities.max(1)[wrong], kind="stable")
+    surest: list[int] = wrong[order[:count]].tolist()
+    return [
+        Mistake(
+            row=row,
+            place=None if places is None else places[row],
+            text=texts[row],
+            gold=names[int(gold[row])],
+            predicted=names[int(predicted[row])],
+            probability=float(probabilities[row, predicted[row]]),
+            gold_probability=float(probabilities[row, gold[row]]),
+        )
+        for row in surest
+    ]

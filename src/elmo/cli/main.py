@@ -6,13 +6,13 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import elmo
 from elmo.config import nearest
 from elmo.errors import UserError
-from elmo.memory import keep_freed_memory
+from elmo.runtime import keep_freed_memory
 
 COMMANDS = {
     "check": "look through a corpus before training on it",
@@ -30,6 +30,19 @@ COMMANDS = {
     "predict": "candidates for a blank, from both directions",
     "generate": "write on from a prompt, forwards or backwards",
 }
+MODULES = {
+    "check": "corpus",
+    "evaluate": "pretrain",
+    "info": "pretrain",
+    "convert": "official",
+    "verify": "official",
+    "static": "embed",
+    "neighbours": "embed",
+    "score": "lm",
+    "predict": "lm",
+    "generate": "lm",
+}
+"""Commands whose module is not named after them."""
 OK, MISTAKE, INTERRUPTED = 0, 2, 130
 
 
@@ -64,14 +77,20 @@ def _dispatch(given: list[str]) -> int:
     name, rest = given[0], given[1:]
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}{nearest(name, COMMANDS)}; see elmo --help")
-    command: Any = importlib.import_module(f"elmo.cli.{name}")
+    parse, run = command(name)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("elmo").setLevel(logging.INFO)
     # Gensim would tell of every step that it takes.
     logging.getLogger("gensim").setLevel(logging.ERROR)
-    settings = command.parse(rest)
+    settings = parse(rest)
     keep_freed_memory()
-    return command.run(settings)
+    return run(settings)
+
+
+def command(name: str) -> tuple[Callable[[Sequence[str]], Any], Callable[[Any], int]]:
+    """The functions that parse a command's arguments and run it, imported when they are used."""
+    module = importlib.import_module(f"elmo.cli.{MODULES.get(name, name)}")
+    return getattr(module, f"parse_{name}"), getattr(module, f"run_{name}")
 
 
 def _overview() -> str:

@@ -5,20 +5,70 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from elmo.cli import arguments
-from elmo.cli.texts import Flag, ModelFolder
+from tyro.conf import Positional, arg
+
+from elmo.cli import options as arguments
+from elmo.cli.options import Flag, ModelFolder
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
-    from elmo.interop.verify import Difference
+    from elmo.official.verify import Difference
+
+
+# elmo convert FROM TO: official files become a model folder, or the other way round.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertArguments:
+    """Turn official ELMo files into a model folder, or a model folder into official files.
+
+    elmo convert elmo_small models/small
+
+    elmo convert runs/news elmo_news --to official
+    """
+
+    source: Annotated[Path, Positional, arg(metavar="FROM")]
+    """A folder with options.json and one .hdf5 file, or a model folder."""
+    target: Annotated[Path, Positional, arg(metavar="TO")]
+    """The folder to write; it must not exist."""
+    to: Literal["elmo", "official"] = "elmo"
+    """elmo: a model folder; official: options.json and weights.hdf5."""
+
+
+def parse_convert(given: Sequence[str]) -> ConvertArguments:
+    """Read the flags."""
+    return arguments.parse(ConvertArguments, "convert", given)
+
+
+def run_convert(given: ConvertArguments) -> int:
+    """Convert, and say what became of it."""
+    from elmo.language_model import is_official, official_files, open_model, save_model
+    from elmo.official.format import save_official
+
+    loaded = open_model(given.source)
+    if is_official(given.source) == (given.to == "official"):
+        other = "official" if given.to == "elmo" else "elmo"
+        raise UserError(f"{given.source}: is of this kind already; did you mean --to {other}?")
+    if given.to == "elmo":
+        save_model(loaded, given.target, official_files(given.source).weights)
+    else:
+        save_official(loaded, given.target)
+    print(f"{given.target}: the model of {given.source}, number for number")
+    if given.to == "official" and loaded.model.config.softmax.loss != "none":
+        print(
+            "left behind, as official files have no place for it: the softmax (so keep "
+            f"{given.source} to score, predict or generate) and how often words were counted"
+        )
+    return 0
+
 
 DIFFERENT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class VerifyArguments:
     """Compare a model's layers with stored ones; the exit code is 1 if they differ.
 
     elmo verify elmo_small --expected activations.hdf5 --sentences sentences.txt
@@ -46,14 +96,14 @@ class Arguments:
     """Print one JSON object."""
 
 
-def parse(given: Sequence[str]) -> Arguments:
+def parse_verify(given: Sequence[str]) -> VerifyArguments:
     """Read the flags."""
-    return arguments.parse(Arguments, "verify", given)
+    return arguments.parse(VerifyArguments, "verify", given)
 
 
-def run(given: Arguments) -> int:
+def run_verify(given: VerifyArguments) -> int:
     """Print the largest difference a layer and direction, and say whether all are small."""
-    from elmo.cli.output import print_json
+    from elmo.cli.display import print_json
 
     differences = _differences(given)
     holds = all(one.within(given.tolerance) for one in differences)
@@ -65,10 +115,9 @@ def run(given: Arguments) -> int:
     return 0 if holds else DIFFERENT
 
 
-def _differences(given: Arguments) -> Sequence[Difference]:
-    from elmo.interop.models import open_model
-    from elmo.interop.slots import read_slots
-    from elmo.interop.verify import verify_activations, verify_tokens
+def _differences(given: VerifyArguments) -> Sequence[Difference]:
+    from elmo.language_model import open_model
+    from elmo.official.verify import read_slots, verify_activations, verify_tokens
 
     if (given.sentences is None) == (given.vocabulary is None):
         raise UserError(
@@ -84,7 +133,7 @@ def _differences(given: Arguments) -> Sequence[Difference]:
 
 
 def _show(differences: Sequence[Difference], tolerance: float, holds: bool) -> None:
-    from elmo.cli.output import print_table
+    from elmo.cli.display import print_table
 
     rows = [
         [str(one.layer), one.direction, f"{one.words:,}", f"{one.largest:.2e}"]

@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
+import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
-    from elmo.checkpoint import LoadedModel
-    from elmo.contextual.embedder import Embedder
+    from elmo.embed.embedder import Embedder
+    from elmo.model_folder import LoadedModel
+
+
+# Command-line arguments from dataclasses: the fields are the flags, their docs are the help.
+
+
+Arguments = TypeVar("Arguments")
+ArgumentsPositional = tyro.conf.Positional
+
+
+def parse(
+    cls: type[Arguments], command: str, given: Sequence[str], default: Arguments | None = None
+) -> Arguments:
+    """Read flags into a dataclass; nested settings give flat flags, a typo gets a suggestion."""
+    flat = cast("Any", Annotated[cls, tyro.conf.OmitArgPrefixes])
+    options: dict[str, Any] = {} if default is None else {"default": default}
+    return tyro.cli(flat, prog=f"elmo {command}", args=given, **options)
+
 
 ModelFolder = Annotated[Path, Positional, arg(metavar="MODEL")]
 Flag = Annotated[bool, FlagCreatePairsOff]
@@ -39,7 +57,7 @@ class ModelAndTexts:
 
 def open_model(folder: Path, tokenizer: TokenizerName) -> LoadedModel:
     """Load a model that can cut raw text into words."""
-    from elmo.interop.models import open_model as open_any
+    from elmo.language_model import open_model as open_any
 
     loaded = open_any(folder)
     if tokenizer == "whitespace":
@@ -57,9 +75,8 @@ def open_embedder(
     folder: Path, tokenizer: TokenizerName, device: str, precision: PrecisionName
 ) -> Embedder:
     """Load a model that can cut raw text into words, ready to give vectors."""
-    from elmo.contextual.embedder import Embedder
-    from elmo.contextual.start_state import load_start_state
-    from elmo.pretrain.optimizer import compute_precision
+    from elmo.embed.embedder import Embedder, load_start_state
+    from elmo.training.optim import compute_precision
 
     loaded = open_model(folder, tokenizer)
     model = loaded.model.to(device)
@@ -69,7 +86,8 @@ def open_embedder(
 
 def read_given(given: ModelAndTexts) -> list[str]:
     """All texts that were named, in order."""
-    from elmo.text.sources import ReadOptions, read_documents, resolve
+    from elmo.text.config import ReadOptions
+    from elmo.text.sources import read_documents, resolve
 
     sources = [text for text in given.texts if text == "-"] + list(given.files)
     written = [checked(text) for text in given.texts if text != "-"]

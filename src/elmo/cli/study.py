@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from tyro.conf import Positional, arg
 
-from elmo.cli.live import SECONDS_BETWEEN_LINES, Display, clock
-from elmo.study.plan import PlannedRow, planned
-from elmo.study.progress import StepProgress
-from elmo.study.request import StudyRequest
+from elmo.classify.data import LabelOptions
+from elmo.cli import options as arguments
+from elmo.cli.display import SECONDS_BETWEEN_LINES, Display, clock
+from elmo.cli.options import Flag
+from elmo.study.config import PRESETS, StudyConfig
+from elmo.text.config import ReadOptions
 
 if TYPE_CHECKING:
+    from elmo.study.jobs import StepProgress, StudyRequest
     from elmo.study.results import StudyResults
+    from elmo.study.rows import PlannedRow
+
 
 ENDED = ("done", "kept", "failed")
 ANALYSES = {
@@ -41,6 +50,8 @@ class StudyDisplay(Display):
 
     def begin(self, request: StudyRequest) -> None:
         """Say what is studied, and take in what is to come."""
+        from elmo.study.rows import planned
+
         plan: Sequence[PlannedRow] = planned(request)
         self._titles = {row.name: row.title for row in plan} | ANALYSES
         self._work = {row.name: row.work for row in plan}
@@ -133,3 +144,100 @@ def _now(steps: Sequence[StepProgress]) -> str:
         return "failed"
     running = [one for one in steps if one.state == "running"]
     return ", ".join(f"{one.name} {one.share:.0%}" for one in running)
+
+
+# elmo study [SOURCE…]: the whole comparison, from text to a report.
+
+
+Preset = Literal["quick", "standard", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyArguments:
+    """Compare ELMo with static embeddings and TF-IDF on labelled texts, and write a report.
+
+    elmo study
+
+    elmo study ag_news --out runs/study --model runs/news
+
+    elmo study mail.csv --label-column folder --rows tfidf svd mixes --seeds 0 1
+
+    Without texts, the study runs on a corpus of news-like items that elmo generates itself. A study
+    that was stopped goes on where it was: give the same command again.
+    """
+
+    sources: Annotated[tuple[str, ...], Positional, arg(metavar="[SOURCE ...]")] = ()
+    """Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news; none: generated ones."""
+    out: Path = Path("study")
+    """Folder for the report and for all finished steps."""
+    test: tuple[str, ...] = ()
+    """Labelled texts to test on; none: those of AG News, or a part cut off the sources."""
+    model: Path | None = None
+    """A biLM's folder, or official files; none: one is trained on the training texts."""
+    preset: Preset | None = None
+    """Settings to start from: quick (the default for generated texts), standard or full."""
+    report_only: Flag = False
+    """Draw the report again from results.json in the folder; nothing is computed."""
+    no_texts: Flag = False
+    """Show row numbers instead of sentences, where texts may not be published."""
+    feature_memory: float | None = None
+    """Gigabytes that the biLM's layers of all texts may take, beyond which they are kept on disk;
+    none: half of the machine's."""
+    json: Flag = False
+    """Print results as one JSON object."""
+    config: StudyConfig = field(default_factory=StudyConfig)
+    read: ReadOptions = field(default_factory=ReadOptions)
+    labels: LabelOptions = field(default_factory=LabelOptions)
+
+
+def parse_study(given: Sequence[str]) -> StudyArguments:
+    """Read the flags on top of a preset."""
+    first = arguments.parse(StudyArguments, "study", given)
+    return arguments.parse(
+        StudyArguments, "study", given, StudyArguments(config=PRESETS[preset_of(first)])
+    )
+
+
+def preset_of(given: StudyArguments) -> Preset:
+    """The preset asked for; generated texts are few, and quickly studied."""
+    return given.preset or ("standard" if given.sources else "quick")
+
+
+def run_study(given: StudyArguments) -> int:
+    """Run the study, show a live table, write the report, print the main table."""
+    from elmo.cli.display import print_json
+    from elmo.config import to_json
+    from elmo.study.report import write_report
+    from elmo.study.results import read_results
+
+    if given.report_only:
+        results = read_results(given.out / "results.json")
+    else:
+        with StudyDisplay() as display:
+            results = _studied(given, display)
+    write_report(results, given.out)
+    if given.json:
+        print_json(to_json(results))
+    else:
+        show_results(results, given.out)
+    return 1 if results.failed else 0
+
+
+def _studied(given: StudyArguments, display: StudyDisplay) -> StudyResults:
+    from elmo.study.runner import begin_study, run_study
+
+    request = begin_study(
+        given.sources,
+        given.out,
+        given.config,
+        test=given.test,
+        model=given.model,
+        read=given.read,
+        label_column=given.labels.label_column,
+        preset=preset_of(given),
+        feature_memory=given.feature_memory,
+        shows_texts=not given.no_texts,
+        command=shlex.join(["elmo", *sys.argv[1:]]),
+    )
+    display.begin(request)
+    return run_study(request, display.show)

@@ -10,15 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmo.bilm.model import LayerActivations
-from elmo.checkpoint import LoadedModel, Text
-from elmo.contextual.mix import LayerMix
-from elmo.contextual.mix_config import MixConfig
-from elmo.contextual.portions import tokenised
-from elmo.contextual.reading import read_layers
+from elmo.bilm.model import LayerActivations, read_layers
+from elmo.embed.config import MixConfig
+from elmo.embed.embedder import tokenised
+from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
-from elmo.interop.models import open_model
-from elmo.text.batches import sentence_batch
+from elmo.language_model import open_model
+from elmo.model_folder import LoadedModel, Text
+from elmo.text.batching import sentence_batch
 
 
 class Embedded(NamedTuple):

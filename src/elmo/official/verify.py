@@ -2,22 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+import zipfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
 
-from elmo.bilm.model import BiLM, BiLMState, LayerActivations
-from elmo.bilm.token_vectors import token_vectors
+from elmo.bilm.model import BiLM, BiLMState, LayerActivations, token_vectors
+from elmo.config import from_json
 from elmo.errors import UserError
-from elmo.interop.expected import Array, Stored, read_expected, require_numbers, stored_arrays
-from elmo.interop.official_vocabulary import read_words
-from elmo.interop.slots import Slot
-from elmo.interop.stored_tokens import read_token_vectors
-from elmo.text.batches import whole_batch
+from elmo.files import read_json, read_text
+from elmo.official.format import read_token_vectors, read_words
+from elmo.official.hdf5 import opened, read_numbers, require_readable, shape_and_type
+from elmo.text.batching import whole_batch
+
+# Activations that somebody stored, in .hdf5 or .npz, one array a text under the text's number.
+
+
+Array = NDArray[np.float32]
+NOT_ACTIVATIONS = ("sentence_to_index",)
+"""What AllenNLP writes beside them."""
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array whose shape is known before its numbers are read."""
+
+    shape: tuple[int, ...] | None
+    kind: str
+    read: Callable[[], Array]
+
+
+Stored = Mapping[str, StoredArray]
+
+
+@contextmanager
+def stored_arrays(path: Path) -> Generator[Stored]:
+    """The arrays of a file, by name."""
+    if path.suffix == ".npz":
+        with _opened_npz(path) as arrays:
+            yield arrays
+        return
+    with opened(path) as datasets:
+        yield {
+            name: StoredArray(*shape_and_type(dataset), _reader(path, name, dataset))
+            for name, dataset in datasets.items()
+            if name not in NOT_ACTIVATIONS
+        }
+
+
+def require_numbers(path: Path, stored: Stored, texts: int) -> None:
+    """Make sure that there is one array for each text, named by its number from 0."""
+    wanted = {str(number) for number in range(texts)}
+    if stored.keys() != wanted:  # pyright: ignore[reportUnnecessaryComparison]
+        odd = sorted(stored.keys() ^ wanted)[:5]
+        raise UserError(
+            f"{path}: expected one array for each of {texts:,} texts, named 0 to {texts - 1}; "
+            f"missing or left over: {', '.join(odd)}"
+        )
+
+
+def read_expected(path: Path, name: str, array: StoredArray, *shapes: tuple[int, ...]) -> Array:
+    """The numbers of an array that has one of these shapes."""
+    if array.shape not in shapes or array.kind not in ("float32", "float64"):
+        wanted = " or ".join(map(str, shapes))
+        raise UserError(
+            f"{path}: {name!r} is {array.shape} of {array.kind}, expected {wanted} of float32; "
+            "are these the sentences and the model it was made with?"
+        )
+    return array.read()
+
+
+def _reader(path: Path, name: str, dataset: Any) -> Callable[[], Array]:
+    def read() -> Array:
+        require_readable(path, {name: dataset})
+        return read_numbers(dataset)
+
+    return read
+
+
+@contextmanager
+def _opened_npz(path: Path) -> Generator[Stored]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
+    except UserError:
+        raise
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise UserError(f"{path}: damaged or not an .npz file ({error})") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> StoredArray:
+    """Read the header alone: the numbers only where the shape is the one that was expected."""
+    with archive.open(name) as stream:
+        version = npy.read_magic(stream)
+        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, kind = header(stream)
+
+    def read() -> Array:
+        with archive.open(name) as stream:
+            return np.asarray(npy.read_array(stream, allow_pickle=False), np.float32)
+
+    return StoredArray(tuple(shape), str(kind), read)
+
+
+# The sentences that stored activations belong to: slots read side by side, texts in order.
+
+
+LARGEST_FILE = 1 << 30
+Slot = list[list[str]]
+"""Texts, as words, that are read one after the other."""
+
+
+def read_slots(path: Path) -> list[Slot]:
+    """Read sentences whose words have spaces between.
+
+    JSON holds a list of sentences or, for several slots, a list of such lists of equal length;
+    any other file a sentence a line.
+    """
+    slots = [[text.split() for text in slot] for slot in _texts(path)]
+    if not slots or not slots[0] or any(not words for slot in slots for words in slot):
+        raise UserError(f"{path}: expected sentences with words, but there is none or an empty one")
+    if len({len(slot) for slot in slots}) > 1:
+        raise UserError(f"{path}: expected as many sentences in each slot; they differ")
+    return slots
+
+
+def _texts(path: Path) -> Sequence[Sequence[str]]:
+    if path.suffix != ".json":
+        return [read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
+    found = cast("object", read_json(path, LARGEST_FILE))
+    slots = [found] if _is_one_slot(found) else found
+    return from_json(cast("Any", tuple[tuple[str, ...], ...]), slots, str(path))
+
+
+def _is_one_slot(found: object) -> bool:
+    sentences = cast("list[object]", found) if isinstance(found, list) else []
+    return bool(sentences) and isinstance(sentences[0], str)
+
 
 Start = Literal["carry", "zero"]
 Direction = Literal["forward", "backward", "both"]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from elmo.config import nearest
 from elmo.errors import UserError
-from elmo.static.word2vec_format import write_word_vectors
-from elmo.text.word_vectors import all_word_vectors
+from elmo.text.word_vectors import all_word_vectors, write_word_vectors
 
 Floats = NDArray[np.float32]
 Pooling = Literal["mean", "max", "mean+max"]

@@ -4,18 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from elmo.contextual.mix_config import MixConfig
-from elmo.study.choices import Choice, NetworkSettings, SvmSettings, row_training, svm_job
-from elmo.study.compare import Comparison
-from elmo.study.comparison import ELMO, Row
-from elmo.study.jobs import Job
-from elmo.study.outcome import Outcome
-from elmo.study.results import Draw, Draws, RowResult, SamplePoint
-from elmo.study.row_results import best_static
-from elmo.study.statistics import spread
-from elmo.study.workbench import Workbench, sample_work
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.embed.config import MixConfig, NeighbourConfig
+from elmo.embed.embedder import Embedder
+from elmo.embed.neighbours import cosines, find_neighbours
+from elmo.static.vectors import StaticVectors
+from elmo.study.data import StudyData
+from elmo.study.jobs import Job, StepProgress, Watcher
+from elmo.study.news import SenseRow, read_senses, sense_accuracy
+from elmo.study.results import (
+    ELMO,
+    AmbiguousWord,
+    ContextNeighbour,
+    Draw,
+    Draws,
+    InContext,
+    Outcome,
+    Row,
+    RowResult,
+    SamplePoint,
+    SenseAccuracy,
+    StaticNeighbour,
+    spread,
+)
+from elmo.study.rows import (
+    Choice,
+    Comparison,
+    NetworkSettings,
+    SvmSettings,
+    Workbench,
+    best_static,
+    row_training,
+    sample_work,
+    svm_job,
+)
 
 
 def draw_jobs(bench: Workbench, choices: Mapping[str, Choice]) -> list[Job]:
@@ -150,3 +177,181 @@ def _sample_job(
     )
     work = sample_work(bench.config, per_class * len(bench.data.labels))
     return bench.job(name, "samples", row.embedding, training, work=work)
+
+
+# How well embeddings tell the senses of ambiguous words apart, where the senses are known.
+
+
+def sense_accuracies_of(
+    data: StudyData,
+    senses: Path,
+    embedder: Embedder | None,
+    static: tuple[str, StaticVectors] | None,
+) -> tuple[SenseAccuracy, ...]:
+    """Static vectors first, which cannot do it, then the layers of a biLM."""
+    marks = read_senses(senses)
+    found: list[SenseAccuracy] = []
+    if static is not None:
+        title, vectors = static
+        found.append(_score(title, vectors.embed([mark.word for mark in marks]), marks))
+    if embedder is not None:
+        layers = _layers_at(data, embedder, marks)
+        found += [
+            _score(f"ELMo layer {number}", layer, marks) for number, layer in enumerate(layers)
+        ]
+    return tuple(found)
+
+
+def _layers_at(data: StudyData, embedder: Embedder, marks: list[SenseRow]) -> NDArray[np.float32]:
+    """The layers of each marked word in its text, (layers, marks, dim)."""
+    rows = sorted({mark.row for mark in marks})
+    texts = [data.words[data.train_count + row] for row in rows]
+    layers = dict(zip(rows, embedder.encode(texts, output="tokens", layer="all"), strict=True))
+    return np.stack([layers[mark.row][:, mark.place] for mark in marks], axis=1)
+
+
+def _score(title: str, vectors: NDArray[np.float32], marks: list[SenseRow]) -> SenseAccuracy:
+    score = sense_accuracy(
+        vectors,
+        [mark.word for mark in marks],
+        [mark.sense for mark in marks],
+        [mark.row for mark in marks],
+    )
+    return SenseAccuracy(
+        embedding=title,
+        accuracy=score.accuracy,
+        chance=score.chance,
+        occurrences=score.occurrences,
+    )
+
+
+# Ambiguous words: one list of static neighbours against a list a context.
+
+
+SHOWN = 6
+OCCURRENCES = 100
+"""Of a word, so many are compared to find two that are far apart."""
+LEAST_OCCURRENCES = 4
+SEARCHED = 1_500
+AROUND = 6
+"""Words on either side that are shown of a neighbour's text."""
+
+
+def ambiguous_word(
+    word: str,
+    data: StudyData,
+    embedder: Embedder,
+    static_row: str,
+    static: StaticVectors,
+    *,
+    shows_texts: bool,
+) -> AmbiguousWord | None:
+    """A word in the two contexts that are farthest apart; none if the texts hardly hold it."""
+    rows = [int(row) for row in data.test if word in data.words[int(row)]][:OCCURRENCES]
+    if len(rows) < LEAST_OCCURRENCES or word not in static.ids:
+        return None
+    contexts = [
+        _in_context(word, row, data, embedder, shows_texts)
+        for row in _farthest(word, rows, data, embedder)
+    ]
+    neighbours = tuple(
+        StaticNeighbour(word=one.word, similarity=one.similarity)
+        for one in static.nearest(word, SHOWN)
+    )
+    return AmbiguousWord(
+        word=word, static_row=static_row, static=neighbours, contexts=tuple(contexts)
+    )
+
+
+def _farthest(
+    word: str, rows: Sequence[int], data: StudyData, embedder: Embedder
+) -> tuple[int, int]:
+    """The two texts in which the word's vectors differ most."""
+    texts = [data.words[row] for row in rows]
+    layers = embedder.encode(texts, output="tokens", layer="top")
+    vectors = np.stack(
+        [layer[words.index(word)] for layer, words in zip(layers, texts, strict=True)]
+    )
+    similarities = np.stack([cosines(vectors, one) for one in vectors])
+    first, second = np.unravel_index(int(similarities.argmin()), similarities.shape)
+    return rows[int(first)], rows[int(second)]
+
+
+def _in_context(
+    word: str, row: int, data: StudyData, embedder: Embedder, shows_texts: bool
+) -> InContext:
+    searched = np.sort(np.random.default_rng(0).permutation(data.train_count)[:SEARCHED])
+    found = find_neighbours(
+        embedder,
+        data.words[row].index(word),
+        data.words[row],
+        [data.words[int(one)] for one in searched],
+        NeighbourConfig(count=SHOWN, distinct="word", texts=SEARCHED),
+    )
+    neighbours = tuple(
+        ContextNeighbour(
+            word=one.word,
+            similarity=one.similarity,
+            text=_around(one.words, one.position) if shows_texts else None,
+            row=int(searched[one.text_number]),
+        )
+        for one in found.neighbours
+    )
+    text = " ".join(data.words[row]) if shows_texts else None
+    return InContext(text=text, row=row - data.train_count, neighbours=neighbours)
+
+
+def _around(words: Sequence[str], position: int) -> str:
+    first, last = max(0, position - AROUND), position + AROUND + 1
+    before, behind = "… " if first else "", " …" if last < len(words) else ""
+    return before + " ".join(words[first:last]) + behind
+
+
+# Words and their senses: neighbours of ambiguous words, and how well layers tell senses apart.
+
+
+def ambiguous_words(
+    bench: Workbench, compared: Comparison, watcher: Watcher, *, shows_texts: bool
+) -> tuple[AmbiguousWord, ...]:
+    """The ambiguous words that the texts hold, if both kinds of embedding were compared."""
+    static = compared.best_static()
+    if static is None or not compared.has(ELMO):
+        return ()
+    vectors = StaticVectors.load(bench.vectors_path(static.embedding))
+    embedder = Embedder(bench.bilms[ELMO].loaded)
+    found: list[AmbiguousWord] = []
+    words = bench.config.words
+    for done, word in enumerate(words):
+        watcher(_progress("words", done / len(words)))
+        one = ambiguous_word(
+            word, bench.data, embedder, static.name, vectors, shows_texts=shows_texts
+        )
+        if one is not None:
+            found.append(one)
+    watcher(_progress("words", 1.0))
+    return tuple(found)
+
+
+def sense_accuracies(
+    bench: Workbench, compared: Comparison, senses: Path | None, watcher: Watcher
+) -> tuple[SenseAccuracy, ...]:
+    """How well each embedding tells senses apart, where they are known."""
+    if senses is None:
+        return ()
+    watcher(_progress("senses", 0.0))
+    static = compared.best_static()
+    vectors = None if static is None else StaticVectors.load(bench.vectors_path(static.embedding))
+    found = sense_accuracies_of(
+        bench.data,
+        senses,
+        Embedder(bench.bilms[ELMO].loaded) if ELMO in bench.bilms else None,
+        None if static is None or vectors is None else (static.title, vectors),
+    )
+    watcher(_progress("senses", 1.0))
+    return found
+
+
+def _progress(row: str, share: float) -> StepProgress:
+    return StepProgress(
+        name=row, row=row, state="done" if share >= 1 else "running", share=share, weight=1.0
+    )

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
-from elmo.checkpoint import LoadedModel
-from elmo.classify.labelled import LabelledTexts, read_labelled
-from elmo.classify.labels import Labels
-from elmo.classify.own_words import MOST_GIVEN, check_given, own_vocabulary, with_given
-from elmo.classify.split import Split, development_split, few_labels
-from elmo.classify.text_rows import TextRows, cut_into_words
+from elmo.classify.data import (
+    LabelledTexts,
+    Labels,
+    Split,
+    development_split,
+    few_labels,
+    read_labelled,
+)
+from elmo.classify.features import (
+    MOST_GIVEN,
+    TextRows,
+    check_given,
+    cut_into_words,
+    own_vocabulary,
+    with_given,
+)
+from elmo.classify.network import TextLayers
+from elmo.model_folder import LoadedModel
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
-from elmo.text.readers.options import ReadOptions
-from elmo.text.tokenizers import TokenizerConfig, build_tokenizer
+from elmo.text.config import ReadOptions
+from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
 
 Rows = NDArray[np.int64]
 MAX_WORDS = 400
@@ -152,3 +167,53 @@ def _cut(texts: Sequence[str]) -> list[list[str]]:
 
 def _joined(words: Sequence[str]) -> bytes:
     return "\0".join([*words, "\n"]).encode("utf-8", "surrogatepass")
+
+
+# Static vectors as a classifier reads them: one layer, the same vector in every sentence.
+
+
+class StaticFeatures:
+    """Looks up the words of texts."""
+
+    def __init__(self, texts: TextRows, vectors: StaticVectors) -> None:
+        self.texts = texts
+        # As loud as what a network expects, whatever the method gave; zeros for unknown words.
+        scale = max(float(np.sqrt(np.square(vectors.vectors).mean())), 1e-12)
+        table = np.vstack([vectors.vectors / scale, np.zeros((1, vectors.dim), np.float32)])
+        self._table = torch.from_numpy(table.astype(np.float32))
+        self._ids = [
+            np.array([vectors.ids.get(word, len(vectors)) for word in words], np.int64)
+            for words in texts.words
+        ]
+
+    def for_texts(self, texts: TextRows) -> StaticFeatures:
+        """The same vectors for the same texts, which may have other words with own vectors."""
+        same = copy.copy(self)
+        same.texts = texts
+        return same
+
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        """The vectors of some texts side by side, (1, texts, words, dim)."""
+        lengths = self.texts.lengths_of(rows)
+        ids = np.full((len(rows), int(lengths.max())), len(self._table) - 1, np.int64)
+        for place, row in enumerate(rows):
+            ids[place, : lengths[place]] = self._ids[row]
+        layers = functional.embedding(torch.from_numpy(ids), self._table)[None]
+        return TextLayers(layers, torch.from_numpy(lengths), self.texts.own_numbers(rows))
+
+
+class NoFeatures:
+    """Nothing but how many words there are: what a classifier has that learns its own vectors."""
+
+    def __init__(self, texts: TextRows) -> None:
+        self.texts = texts
+
+    def for_texts(self, texts: TextRows) -> NoFeatures:
+        """The same for texts with other words with own vectors."""
+        return NoFeatures(texts)
+
+    def read(self, rows: Sequence[int]) -> TextLayers:
+        """Vectors without numbers, (1, texts, words, 0)."""
+        lengths = self.texts.lengths_of(rows)
+        layers = torch.zeros(1, len(rows), int(lengths.max()), 0)
+        return TextLayers(layers, torch.from_numpy(lengths), self.texts.own_numbers(rows))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from elmo.study.results import Setting, Spread
+from elmo.study.results import METHODS, Group, RowResult, Setting, Spread, StudyResults
 
 SIGNIFICANT = 0.05
 """Below this p a difference is called one."""
@@ -126,3 +128,202 @@ def around(text: str, word: str, longest: int) -> str:
 def _without_zeros(p: float) -> str:
     digit, exponent = f"{p:.0e}".split("e")
     return f"{digit}e{int(exponent)}"
+
+
+# Rows of a comparison by what they are: the best of a group, or what others are compared with.
+
+
+GROUPS: dict[Group, str] = {
+    "control": "Controls",
+    "static": "Static embeddings",
+    "elmo": "ELMo",
+}
+DRAWN = "frozen"
+GIVEN = ("average", "layer")
+"""Rows whose weights are the same for every seed."""
+
+
+def named(results: StudyResults, name: str) -> RowResult | None:
+    """The row of that name, unless it failed or was left out."""
+    return next((row for row in results.rows if row.name == name), None)
+
+
+def title(results: StudyResults, name: str) -> str:
+    """What a row is called in tables, or a method of which there are several rows."""
+    titles = METHODS | {one.name: one.title for one in (*results.failed, *results.rows)}
+    return titles.get(name, name)
+
+
+def group_of(results: StudyResults, name: str) -> Group:
+    """The group of a row or of a method; of one that is not there, the plainest."""
+    row = named(results, name)
+    return row.group if row else "static" if name in METHODS else "control"
+
+
+def of_group(results: StudyResults, group: Group) -> list[RowResult]:
+    """The rows of a group, in order."""
+    return [row for row in results.rows if row.group == group]
+
+
+def in_groups(results: StudyResults) -> list[RowResult]:
+    """All rows, group by group."""
+    return [row for group in GROUPS for row in of_group(results, group)]
+
+
+def best(rows: Sequence[RowResult]) -> RowResult | None:
+    """The best on the development rows: the test rows must not choose."""
+    return max(rows, key=lambda row: row.development_accuracy.mean, default=None)
+
+
+def reference(results: StudyResults) -> RowResult | None:
+    """The row that the others are compared with."""
+    pairs = [row.paired for row in results.rows if row.paired]
+    return named(results, pairs[0].against) if pairs else None
+
+
+def with_weights(results: StudyResults) -> list[RowResult]:
+    """The rows that sum layers with weights which were learned or drawn."""
+    return [
+        row
+        for row in results.rows
+        # A static embedding is one layer: there is nothing to weigh.
+        if len(row.seeds[0].layer_weights or ()) > 1 and not _is_given(row)
+    ]
+
+
+def learns_weights(row: RowResult) -> bool:
+    """Whether the weights of layers were learned, not drawn."""
+    return row.name != DRAWN
+
+
+def _is_given(row: RowResult) -> bool:
+    return row.name.split("-")[0] in GIVEN
+
+
+# What a report is made of, whatever it becomes: sections of paragraphs, tables and figures.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paragraph:
+    """Sentences."""
+
+    text: str
+    kind: Literal["paragraph"] = "paragraph"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """Something to type."""
+
+    text: str
+    kind: Literal["code"] = "code"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    align: Literal["left", "right"] = "right"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A title above those of several columns."""
+
+    title: str
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Lines of a table that belong together."""
+
+    lines: tuple[tuple[str, ...], ...]
+    """A cell a column; the first names the line."""
+    title: str = ""
+    group: Group | None = None
+    """Gives the part its colour."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table, with a caption that says what is in it."""
+
+    name: str
+    """Unique in a report."""
+    caption: str
+    columns: tuple[Column, ...]
+    parts: tuple[Part, ...]
+    over: tuple[Span, ...] = ()
+    """As wide as all columns together, or none at all."""
+    dense: bool = False
+    """Whether it has so many columns that they must be small on paper."""
+    kind: Literal["table"] = "table"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A drawing."""
+
+    name: str
+    """Unique in a report."""
+    caption: str
+    alt: str
+    """What it shows, for those who cannot see it."""
+    svg: str
+    """In the colours of paper."""
+    floats: bool = False
+    """Whether text that follows may fill the space before it on paper."""
+    kind: Literal["figure"] = "figure"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """What most readers will skip: closed on a page, open on paper."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    open: bool = False
+    """Whether it is open on a page too."""
+    kind: Literal["details"] = "details"
+
+
+Block = Paragraph | Code | Table | Figure | Details
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section under a title."""
+
+    name: str
+    """Unique in a report."""
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A whole report."""
+
+    title: str
+    data: str
+    """One sentence on what ran."""
+    answer: tuple[str, ...]
+    """A few sentences that hold what was found."""
+    facts: str
+    """Rows, seeds and date, in one line."""
+    sections: tuple[Section, ...]
+
+
+def columns(*titles: str, left: int = 1) -> tuple[Column, ...]:
+    """Columns by their titles, the first few of them of text, the others of figures."""
+    return tuple(
+        Column(title=title, align="left" if place < left else "right")
+        for place, title in enumerate(titles)
+    )
+
+
+def one_part(lines: list[tuple[str, ...]]) -> tuple[Part, ...]:
+    """Lines that are not divided."""
+    return (Part(lines=tuple(lines)),)

@@ -2,23 +2,123 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import multiprocessing
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
+from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, Literal, TypeVar
 
-from elmo.config import Json
+from elmo.config import Json, from_json, to_json
 from elmo.errors import UserError
-from elmo.study.progress import OnShare, StepProgress, Watcher
-from elmo.study.steps import Steps
+from elmo.files import read_json, write_json
+from elmo.study.config import StudyConfig
+from elmo.study.data import LabelledParts
+from elmo.training.config import PretrainConfig
+
+# What to study, on which texts, and where the results go.
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRequest:
+    """A study to be done, or gone on with."""
+
+    parts: LabelledParts
+    out: Path
+    config: StudyConfig
+    model: Path | None = None
+    """A biLM that was trained before; none: one is trained on the training texts."""
+    pretraining: PretrainConfig
+    feature_memory: float | None = None
+    shows_texts: bool = True
+    senses: Path | None = None
+    """Where the senses of ambiguous words in the test part are known."""
+    preset: str = ""
+    command: str = ""
+
+
+# Finished steps of a study, a file each: what is there for the same inputs is not done again.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A folder of finished steps."""
+
+    folder: Path
+
+    def known(self, name: str, inputs: Json, kind: type[T]) -> T | None:
+        """What the step gave for just these inputs, or none if it must be done."""
+        path = self.path(name)
+        if not path.is_file():
+            return None
+        try:
+            found = read_json(path)
+            if found["inputs"] != inputs_key(inputs):
+                return None
+            return from_json(kind, found["result"], path.name)
+        except (UserError, KeyError, TypeError):
+            # A file of another version, or damaged: the step is done again.
+            return None
+
+    def keep(self, name: str, inputs: Json, result: object) -> None:
+        """Write what the step gave."""
+        kept = {"name": name, "inputs": inputs_key(inputs), "result": to_json(result)}
+        write_json(self.path(name), kept)
+
+    def path(self, name: str) -> Path:
+        """Where a step is kept."""
+        return self.folder / f"{name}.json"
+
+
+def inputs_key(inputs: Json) -> str:
+    """A hash of everything that a step's result depends on."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+# What a study tells those who watch it: which steps are done, running and to come.
+
+
+State = Literal["waiting", "running", "done", "kept", "failed"]
+"""kept: done by an earlier session of the same study."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProgress:
+    """How far one step is."""
+
+    name: str
+    row: str
+    """The row or analysis that the step belongs to."""
+    state: State
+    share: float = 0.0
+    """What lies behind of a running step."""
+    weight: float = 1.0
+    """How much work it is, compared with others."""
+    note: str = ""
+    """What came of it, or what it is at."""
+
+
+Watcher = Callable[[StepProgress], None]
+OnShare = Callable[[float], None]
+"""Told what share of one step lies behind."""
+
+
+def nobody(progress: StepProgress) -> None:
+    """Watches nothing."""
+
 
 SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -197,3 +297,41 @@ def _progress(job: Job, state: Any, share: float = 0.0, note: str = "") -> StepP
     return StepProgress(
         name=job.name, row=job.row, state=state, share=share, weight=job.weight, note=note
     )
+
+
+# How long a study has worked, over all its sessions.
+
+
+SECONDS = "seconds.json"
+
+
+@contextmanager
+def timed(folder: Path, watcher: Watcher) -> Generator[tuple[Callable[[], float], Watcher]]:
+    """Gives a function that tells all seconds so far, and a watcher that keeps them.
+
+    They are kept with every step done, so that those of a killed session count, and at the end.
+    """
+    before, started = _seconds_before(folder), time.monotonic()
+
+    def seconds() -> float:
+        return before + time.monotonic() - started
+
+    def keep() -> None:
+        write_json(folder / SECONDS, {"seconds": seconds()})
+
+    def watch(progress: StepProgress) -> None:
+        if progress.state == "done":
+            keep()
+        watcher(progress)
+
+    try:
+        yield seconds, watch
+    finally:
+        keep()
+
+
+def _seconds_before(folder: Path) -> float:
+    try:
+        return float(read_json(folder / SECONDS)["seconds"])
+    except (UserError, KeyError, TypeError, ValueError):
+        return 0.0

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Literal
 
-from elmo.classify.metrics import Metrics
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.classify.metrics import Metrics, mcnemar, measure, wilson
+from elmo.config import from_json, nearest, to_json
+from elmo.embed.config import MixConfig
+from elmo.errors import ConfigError, UserError
+from elmo.files import read_json, write_json
+from elmo.runtime import machine_memory
+from elmo.study.config import StudyConfig
+from elmo.study.data import StudyData
 
 Group = Literal["control", "static", "elmo"]
 Setting = str | int | float | bool | None
@@ -303,3 +319,230 @@ class StudyResults:
     sweeps: tuple[Sweep, ...]
     words: tuple[AmbiguousWord, ...]
     senses: tuple[SenseAccuracy, ...]
+
+
+# The rows of the comparison: what each one's classifier reads.
+
+
+Kind = Literal["majority", "tfidf", "network", "fine-tuned"]
+NOTHING, ELMO = "nothing", "elmo"
+"""Names of embeddings; a static one is named by its method and window."""
+METHODS = {"svd": "SVD", "skipgram": "Skip-gram"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the comparison."""
+
+    name: str
+    title: str
+    group: Group
+    kind: Kind = "network"
+    embedding: str = NOTHING
+    mix: MixConfig = field(default_factory=MixConfig)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its vectors are the same in every sentence."""
+        return self.group == "static"
+
+
+def all_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
+    """Every row there can be, over a biLM of so many layers above the words."""
+    return (
+        Row("majority", "Majority class", "control", "majority"),
+        Row("tfidf", "TF-IDF, linear SVM", "control", "tfidf"),
+        Row("own", "Own word vectors alone", "control"),
+        *(_static(method, window) for method in METHODS for window in config.windows),
+        *(_layer(number) for number in range(layers + 1)),
+        _elmo("average", "average", "ELMo, average"),
+        _elmo("frozen", "frozen", "ELMo, frozen λs"),
+        _elmo("trainable", "trainable", "ELMo, trainable λs"),
+        _elmo("function", "function", "ELMo, learned function"),
+        Row("fine-tuned", "ELMo, fine-tuned", "elmo", "fine-tuned", ELMO),
+    )
+
+
+def chosen_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
+    """The rows asked for by name or kind, in the order of the comparison."""
+    rows = all_rows(config, layers)
+    if not config.rows:
+        return rows
+    kinds = _kinds(rows)
+    wanted: set[str] = set()
+    for name in config.rows:
+        if name not in kinds:
+            raise UserError(
+                f"no row is named {name!r}{nearest(name, kinds)}; there are: {', '.join(kinds)}; "
+                "windows other than these are named with --windows"
+            )
+        wanted |= kinds[name]
+    return tuple(row for row in rows if row.name in wanted)
+
+
+def _kinds(rows: Sequence[Row]) -> dict[str, set[str]]:
+    """The rows that a name stands for."""
+    kinds = {row.name: {row.name} for row in rows}
+    for row in rows:
+        kinds.setdefault(row.group, set()).add(row.name)
+        if row.is_static:
+            kinds.setdefault(row.name.split("-")[0], set()).add(row.name)
+    return kinds | {"mixes": {"frozen", "trainable", "function"}}
+
+
+def _static(method: str, window: int) -> Row:
+    name = f"{method}-{window}"
+    return Row(name, f"{METHODS[method]}, window {window}", "static", embedding=name)
+
+
+def _layer(number: int) -> Row:
+    what = " (the word alone)" if number == 0 else ""
+    mix = MixConfig(mix="layer", mix_layer=number)
+    return Row(f"layer-{number}", f"ELMo, layer {number}{what}", "elmo", embedding=ELMO, mix=mix)
+
+
+def _elmo(name: str, mix: Literal["average", "frozen", "trainable", "function"], title: str) -> Row:
+    return Row(name, title, "elmo", embedding=ELMO, mix=MixConfig(mix=mix))
+
+
+# What one training or one control gave: everything that later steps and the report need of it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How good a classifier is, and what it took."""
+
+    development_accuracy: float
+    train: Metrics | None
+    """None where only the test rows were asked."""
+    test: Metrics
+    predictions: tuple[int, ...]
+    """The class given to each test row."""
+    training_seconds: float
+    texts_per_second: float
+    """Predicting the test rows, from words to classes, without a biLM's reading of them."""
+    parameters: int
+    """Numbers that were learned."""
+    layer_weights: tuple[float, ...] | None = None
+    gamma: float | None = None
+
+
+def measured(
+    data: StudyData, probabilities: NDArray[np.floating], rows: NDArray[np.int64]
+) -> Metrics:
+    """Compare the probabilities of some rows with their classes."""
+    return measure(probabilities, data.classes[rows], data.labels)
+
+
+# Figures over seeds, and pairs of rows compared on the same test rows.
+
+
+def spread(values: Sequence[float], count: int) -> Spread:
+    """Mean and deviation over seeds, and the interval of a share of `count` rows."""
+    mean = statistics.fmean(values)
+    interval = wilson(round(mean * count), count)
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return Spread(mean=mean, deviation=deviation, low=interval.low, high=interval.high)
+
+
+def paired(data: StudyData, this: Outcome, other: Outcome, name: str) -> Paired:
+    """McNemar's test of two classifiers on the test rows."""
+    gold = data.classes[data.test]
+    found = mcnemar(np.array(this.predictions) == gold, np.array(other.predictions) == gold)
+    return Paired(against=name, only_this=found.only_first, only_other=found.only_second, p=found.p)
+
+
+# What a report must tell of where its figures were made: versions, machine, time.
+
+
+PACKAGES = ("elmo", "torch", "numpy", "scikit-learn", "gensim")
+
+
+def versions() -> tuple[Named, ...]:
+    """Python's, and those of the packages that compute something."""
+    found = [Named(name="Python", value=platform.python_version())]
+    for package in PACKAGES:
+        try:
+            found.append(Named(name=package, value=version(package)))
+        except PackageNotFoundError:
+            continue
+    return tuple(found)
+
+
+def machine() -> str:
+    """Processor, cores and memory."""
+    cores = len(os.sched_getaffinity(0))
+    memory = machine_memory() / 2**30
+    unit = "core" if cores == 1 else "cores"
+    return f"{processor()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
+
+
+def processor() -> str:
+    """The model of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+# results.json: every figure of a study, written whole and read back strictly.
+
+
+NAME = "results.json"
+_PROBLEMS_SHOWN = 3
+
+
+def write_results(results: StudyResults, folder: Path) -> None:
+    """Write results.json into a folder."""
+    write_json(folder / NAME, to_json(results))
+
+
+def read_results(path: Path) -> StudyResults:
+    """Read results.json, by its own path or by that of the folder of a study."""
+    file = path / NAME if path.is_dir() else path
+    data = read_json(file)
+    try:
+        results = from_json(StudyResults, data, "results")
+    except ConfigError as error:
+        raise _refused(file, error.problems) from None
+    problems = list(_contradictions(results))
+    if problems:
+        raise _refused(file, problems)
+    return results
+
+
+def _refused(file: Path, problems: Iterable[str]) -> UserError:
+    every = list(problems)
+    shown = "\n".join(f"  - {problem}" for problem in every[:_PROBLEMS_SHOWN])
+    more = len(every) - _PROBLEMS_SHOWN
+    rest = f"\n  - and {more} more" if more > 0 else ""
+    return UserError(
+        f"{file}: expected the results of a study, as this version of elmo writes them:\n"
+        f"{shown}{rest}\nrun the study again, or use the version that wrote the file"
+    )
+
+
+def _contradictions(results: StudyResults) -> Iterable[str]:
+    """What no study writes, but an edited file may hold."""
+    names = [row.name for row in results.rows]
+    if len(set(names)) != len(names):
+        yield "results.rows: expected each name once"
+    for place, row in enumerate(results.rows):
+        for problem in _row_problems(row, results.about.labels):
+            yield f"results.rows[{place}] ({row.name}): {problem}"
+    if results.draws and len({len(draw.layer_weights) for draw in results.draws.draws}) > 1:
+        yield "results.draws: expected as many weights in every draw"
+
+
+def _row_problems(row: RowResult, labels: tuple[str, ...]) -> Iterable[str]:
+    if not row.seeds:
+        yield "expected one seed or more"
+    if len({len(seed.layer_weights or ()) for seed in row.seeds}) > 1:
+        yield "expected as many layer weights for every seed"
+    for seed in row.seeds:
+        for split, metrics in (("train", seed.train), ("test", seed.test)):
+            sides = {len(metrics.classes), len(metrics.confusion), *map(len, metrics.confusion)}
+            if sides != {len(labels)}:
+                yield f"seed {seed.seed}, {split}: expected figures of {len(labels)} labels"

@@ -3,38 +3,184 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
 
 from elmo.bilm.config import BiLMConfig
 from elmo.config import check
-from elmo.errors import require_extra
-from elmo.pretrain.config import PretrainConfig
-from elmo.pretrain.interruption import locked
-from elmo.study.about import about
-from elmo.study.analyses import curve_rows, draw_jobs, draws_found, sample_jobs, samples_found
-from elmo.study.bilm import StudyBiLM, described, given_bilm, is_trained, trained_bilm
-from elmo.study.compare import Comparison, compare
-from elmo.study.comparison import ELMO, Row, chosen_rows
-from elmo.study.data import study_data
-from elmo.study.embeddings import do, make_static
-from elmo.study.jobs import Results, failures
-from elmo.study.plan import PRETRAINING_WORK, bilm_layers
-from elmo.study.progress import State, StepProgress, Watcher, nobody
-from elmo.study.request import StudyRequest
-from elmo.study.results import FailedRow, StudyResults
-from elmo.study.steps import Steps
-from elmo.study.sweeps import (
+from elmo.embed.config import MixConfig
+from elmo.errors import UserError, require_extra
+from elmo.study.analyses import (
+    ambiguous_words,
+    curve_rows,
+    draw_jobs,
+    draws_found,
+    sample_jobs,
+    samples_found,
+    sense_accuracies,
+)
+from elmo.study.config import STANDARD, StudyConfig
+from elmo.study.data import read_parts, study_data
+from elmo.study.jobs import (
+    Results,
+    State,
+    StepProgress,
+    Steps,
+    StudyRequest,
+    Watcher,
+    failures,
+    nobody,
+    timed,
+)
+from elmo.study.news import write_news
+from elmo.study.results import (
+    ELMO,
+    About,
+    FailedRow,
+    Named,
+    Row,
+    Setting,
+    StudyResults,
+    chosen_rows,
+    machine,
+    versions,
+)
+from elmo.study.rows import (
+    PRETRAINING_WORK,
     AskedSweep,
+    Comparison,
+    StudyBiLM,
     Try,
+    Workbench,
+    bilm_layers,
     bilm_name,
+    compare,
+    described,
+    do,
+    given_bilm,
+    is_trained,
+    make_static,
     parse_sweeps,
+    shared_classifier,
     sweep_job,
     sweeps_found,
+    trained_bilm,
     tries_of,
 )
-from elmo.study.timed import timed
-from elmo.study.words import ambiguous_words, sense_accuracies
-from elmo.study.workbench import Workbench
+from elmo.text.config import ReadOptions
+from elmo.training.checkpoint import locked
+from elmo.training.config import DEFAULT, QUICK, PretrainConfig
+
+# From what a user names to a study: own texts, AG News, or the corpus that elmo generates.
+
+
+GENERATED = "generated"
+TRAIN_ITEMS, TEST_ITEMS = 6_000, 1_500
+SMALL = replace(QUICK, training=replace(QUICK.training, epochs=6))
+"""For few texts, such as the generated ones."""
+SHORTER = replace(DEFAULT, training=replace(DEFAULT.training, epochs=3))
+"""Leaves time for the rest of a study within two hours."""
+
+
+def begin_study(
+    sources: Sequence[str],
+    out: Path,
+    config: StudyConfig = STANDARD,
+    *,
+    test: Sequence[str] = (),
+    model: Path | None = None,
+    pretraining: PretrainConfig | None = None,
+    read: ReadOptions | None = None,
+    label_column: str | None = None,
+    preset: str = "standard",
+    feature_memory: float | None = None,
+    shows_texts: bool = True,
+    command: str = "",
+) -> StudyRequest:
+    """Read the texts, or generate some, and settle what is to be studied."""
+    if test and not sources:
+        raise UserError("--test came without texts to train on; name those first")
+    senses = None
+    if sources:
+        parts = read_parts(sources, test, config, read, label_column)
+    else:
+        files = write_news(out / "news", TRAIN_ITEMS, TEST_ITEMS, seed=0)
+        parts = read_parts([str(files.train)], [str(files.test)], config)
+        parts, senses = replace(parts, name=GENERATED), files.senses
+    if pretraining is None:
+        pretraining = {"quick": SMALL, "standard": SHORTER}.get(preset, DEFAULT)
+    return StudyRequest(
+        parts=parts,
+        out=out,
+        config=config,
+        model=model,
+        pretraining=pretraining,
+        feature_memory=feature_memory,
+        shows_texts=shows_texts,
+        senses=senses,
+        preset=preset,
+        command=command,
+    )
+
+
+# What the report says of how its figures came about.
+
+
+def about(request: StudyRequest, bench: Workbench, seconds: float) -> About:
+    """Data, settings, fingerprints, versions, machine and time."""
+    data = bench.data
+    return About(
+        command=request.command,
+        data=data.name,
+        train_rows=data.train_count,
+        development_rows=len(data.split.development),
+        test_rows=len(data.test),
+        labels=data.labels,
+        preset=request.preset,
+        seeds=request.config.seeds,
+        settings=tuple(_settings(request)),
+        fingerprints=tuple(_fingerprints(bench)),
+        versions=versions(),
+        machine=machine(),
+        finished=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        seconds=seconds,
+        shows_texts=request.shows_texts,
+    )
+
+
+def _settings(request: StudyRequest) -> Iterator[Named]:
+    yield from _flat("", request.config)
+    shared = shared_classifier(request.config, MixConfig(), request.config.seeds[0])
+    yield from _flat("classifier.", shared)
+    if request.model is None:
+        yield from _flat("pretraining.", request.pretraining)
+
+
+def _flat(prefix: str, settings: Any) -> Iterator[Named]:
+    """The settings of all parts, by their full names."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if is_dataclass(value):
+            yield from _flat(f"{prefix}{one.name}.", value)
+        else:
+            yield Named(name=prefix + one.name, value=_shown(value))
+
+
+def _shown(value: Any) -> Setting:
+    """Lists as their values, one behind the other."""
+    if not isinstance(value, tuple):
+        return value
+    return " ".join(str(one) for one in cast("tuple[object, ...]", value))
+
+
+def _fingerprints(bench: Workbench) -> Iterator[Named]:
+    yield Named(name="texts, labels and parts", value=bench.data.fingerprint)
+    for name, key in bench.embedding_keys.items():
+        if name in bench.bilms:
+            what = "biLM" if name == ELMO else f"biLM {name}"
+            yield Named(name=f"weights of the {what}", value=key)
 
 
 def run_study(request: StudyRequest, watcher: Watcher = nobody) -> StudyResults:

@@ -18,9 +18,8 @@ import regex
 
 from elmo.errors import UserError
 from elmo.files import written_whole
-from elmo.text.readers.columns import TEXT_COLUMN
-from elmo.text.readers.delimited import read_fields
-from elmo.text.readers.options import ReadOptions
+from elmo.text.config import ReadOptions
+from elmo.text.readers import TEXT_COLUMN, read_fields
 
 _log = logging.getLogger(__name__)
 

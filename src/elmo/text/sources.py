@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import difflib
 import glob
+import hashlib
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +16,42 @@ from typing import Literal
 
 from elmo.errors import UserError
 from elmo.text import ag_news
-from elmo.text.readers import delimited, json_lines, parquet
-from elmo.text.readers.lines import content_suffix
-from elmo.text.readers.options import ReadOptions
-from elmo.text.readers.plain import read_plain
-from elmo.text.standard_input import spool_standard_input
+from elmo.text import readers as delimited
+from elmo.text import readers as json_lines
+from elmo.text import readers as parquet
+from elmo.text.config import ReadOptions
+from elmo.text.readers import content_suffix, read_plain
+
+# Standard input kept in a temporary file, so that it can be read more than once.
+
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spooled:
+    """Where the bytes lie until the program ends, and what identifies them."""
+
+    path: Path
+    sha256: str
+
+
+def spool_standard_input() -> Spooled:
+    """Copy all of standard input to a file that is removed when the program ends."""
+    digest = hashlib.sha256()
+    with tempfile.NamedTemporaryFile(prefix="elmo-stdin-", suffix=".txt", delete=False) as file:
+        path = Path(file.name)
+        atexit.register(path.unlink, missing_ok=True)
+        while piece := sys.stdin.buffer.read(_PIECE):
+            digest.update(piece)
+            file.write(piece)
+        if not file.tell():
+            raise UserError(
+                "expected text on standard input, one document a line, but it is empty; "
+                "check the command before the pipe"
+            )
+    return Spooled(path=path, sha256=digest.hexdigest())
+
 
 __all__ = ["ReadOptions", "Source", "first_row", "read_columns", "read_documents", "resolve"]
 
@@ -32,7 +67,7 @@ _READERS: dict[Format, _Reader] = {
 }
 _FIRST_ROWS: dict[Format, Callable[[Path, ReadOptions], list[str]]] = {
     "delimited": delimited.first_row,
-    "json_lines": json_lines.first_row,
+    "json_lines": json_lines.json_lines_first_row,
     "parquet": lambda path, _: parquet.column_names(path),
 }
 _FORMATS: dict[str, Format] = {

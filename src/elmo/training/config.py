@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from elmo.bilm.config import BiLMConfig
-from elmo.text.batching_config import Batching
-from elmo.text.readers.options import ReadOptions
-from elmo.text.tokenizers import TokenizerConfig
+from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.text.config import Batching, ReadOptions
+from elmo.text.tokenizer import TokenizerConfig
 
 OptimizerName = Literal["adamw", "adagrad", "sgd"]
 Schedule = Literal["plateau", "one_cycle", "cosine", "constant"]
@@ -134,3 +133,55 @@ class PretrainConfig:
             )
         if self.training.patience is not None and self.vocabulary.held_out_share == 0:
             yield "patience: nothing is held out, so there is nothing to be patient about"
+
+
+# Settings that work, by name.
+
+
+DEFAULT = PretrainConfig()
+SLOWER = TrainingConfig(schedule="one_cycle", warmup=0.1)
+"""For models that the rate and the schedule of the default one were not tried with."""
+
+QUICK = PretrainConfig(
+    model=BiLMConfig(word_dim=128, hidden=128, softmax=SoftmaxConfig(samples=1024)),
+    batching=Batching(batch_tokens=2048),
+    training=replace(SLOWER, epochs=2),
+)
+
+CHARACTERS = PretrainConfig(
+    model=BiLMConfig(input="characters", hidden=512, projection=256, skip=True, cell_clip=3.0,
+                     projection_clip=3.0, softmax=SoftmaxConfig(tied=False)),
+    batching=Batching(batch_tokens=2048),
+    training=SLOWER,
+)  # fmt: skip
+
+STREAM = PretrainConfig(
+    batching=Batching(batching="stream", batch_tokens=2048, window=32),
+    training=replace(SLOWER, epochs=10),
+)
+
+PAPER = PretrainConfig(
+    vocabulary=VocabularyConfig(min_count=3, max_vocabulary=800_000),
+    model=BiLMConfig(
+        input="characters",
+        characters=CharacterConfig(
+            filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)), highways=2
+        ),
+        hidden=4096,
+        projection=512,
+        skip=True,
+        cell_clip=3.0,
+        projection_clip=3.0,
+        softmax=SoftmaxConfig(samples=8192, sampler="log_uniform", tied=False),
+    ),
+    batching=Batching(batching="stream", batch_tokens=2560, window=20),
+    training=TrainingConfig(epochs=10, optimizer="adagrad", schedule="constant", warmup=0.0),
+)
+
+PRESETS = {
+    "default": DEFAULT,
+    "quick": QUICK,
+    "characters": CHARACTERS,
+    "stream": STREAM,
+    "paper": PAPER,
+}

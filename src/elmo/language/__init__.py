@@ -1,1 +1,0 @@
-"""The language model put to use: evaluate, score, predict, generate."""
