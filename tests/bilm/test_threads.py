@@ -132,13 +132,14 @@ def test_an_exception_comes_through_and_breaks_nothing(side: int) -> None:
 
 
 def test_each_side_has_half_of_the_threads_and_gives_them_back() -> None:
+    before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
         _, mine = run_side_by_side(torch.get_num_threads, torch.get_num_threads)
         assert mine == 2
         assert torch.get_num_threads() == 4
     finally:
-        torch.set_num_threads(1)
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
