@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands are understood."""
+"""The commands in the README and the guide parse."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from elmo.cli.main import command as find_command
 from elmo.training.pretrain import Surroundings, pretrain
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```\w*\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+PAGES = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md")]
+BLOCKS = re.findall(r"^```\w*\n(.*?)^```", "\n".join(PAGES), re.MULTILINE | re.DOTALL)
 
 
 def commands() -> list[list[str]]:
