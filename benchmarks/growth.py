@@ -3,7 +3,7 @@
     python benchmarks/growth.py [--seconds 10] [--repeats 5]
 
 Each scale changes one thing of the default preset. The text is random, its words as frequent as
-Zipf's law says (zipf_text.py): 30,000 of them in sentences of 40, where that is not the scale. For
+Zipf's law says (harness.py): 30,000 of them in sentences of 40, where that is not the scale. For
 the size of the text whole runs are timed, from real text (--source) to a model: preparing, one
 epoch, an evaluation. Writes docs/performance/growth.json.
 """
@@ -24,9 +24,8 @@ from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from elmo.training.config import DEFAULT, PretrainConfig, VocabularyConfig
 from elmo.training.pretrain import Surroundings, pretrain
-from measuring import Case, flags, in_turn, refuse_busy, write_found
-from timed_training import our_speed
-from zipf_text import write_zipf_corpus
+from harness import Case, flags, in_turn, refuse_busy, write_found, write_zipf_corpus
+from training import our_speed
 
 WORDS, LENGTH, TOKENS = 30_000, 40, 200_000
 SCALES = {

@@ -2,12 +2,12 @@
 
     python benchmarks/official.py --folder build/official [--sizes small] [--repeats 5]
 
-The others are a plain step-by-step implementation (step_by_step.py) and simple_elmo from PyPI,
-which gets an environment of its own in the folder (--environment to use another). Weights are
-random, of a fixed seed; sentences are those of about 30 words of the AG News test file; each repeat
+The others are a plain step-by-step implementation (StepByStep) and simple_elmo from PyPI, which
+gets an environment of its own in the folder (--environment to use another). Weights are random,
+of a fixed seed; sentences are those of about 30 words of the AG News test file; each repeat
 begins with nothing remembered. All programs are measured in turn, repeat by repeat. It fails if
-they do not agree, or if the machine has other work to do (--allow-busy to try it all the same: the
-figures are then worth nothing).
+they do not agree, or if the machine has other work to do (--allow-busy to try it all the same:
+the figures are then worth nothing).
 """
 
 from __future__ import annotations
@@ -17,18 +17,291 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+import venv
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
+from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.bilm.model import BiLM
+from elmo.bilm.tokens import WordCache
+from elmo.embed.embedder import Embedder
+from elmo.model_folder import LoadedModel
+from elmo.official.format import save_official
 from elmo.runtime import keep_freed_memory
-from machine_load import ALLOWED, Usage, cores_busy
-from official_programs import Program, Words, Worker, environment, ours, plain
-from official_setting import SIZES, make_model, some_sentences
+from elmo.text.config import ReadOptions
+from elmo.text.sources import read_documents, resolve
+from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from harness import ALLOWED, Usage, cores_busy
+
+# Official ELMo the plain way: every word of a batch through the CNN, then one step at a time.
+#
+# It reads options.json and the HDF5 file itself and uses nothing of the package: what is measured
+# against it is also compared with it.
+
+
+ROWS_AT_ONCE = 512
+"""Of words in the CNN: all of a batch at once would take gigabytes."""
+
+
+class StepByStep:
+    """A model whose weights are kept in the number format it computes in."""
+
+    def __init__(self, folder: Path, kind: torch.dtype = torch.float32) -> None:
+        self.options: dict[str, Any] = json.loads((folder / "options.json").read_text())
+        self.kind = kind
+        self.weights: dict[str, Tensor] = {}
+        with h5py.File(next(folder.glob("*.hdf5"))) as file:
+            file.visititems(self._add)
+
+    def _add(self, name: str, found: Any) -> None:
+        if isinstance(found, h5py.Dataset):
+            self.weights[name] = torch.from_numpy(np.asarray(found[()])).to(self.kind)
+
+    @torch.no_grad()
+    def encode(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray[Any, Any]]:
+        """All layers of each sentence, (1 + layers, words, 2 * width)."""
+        texts = [["<S>", *words, "</S>"] for words in sentences]
+        longest = max(map(len, texts))
+        rows = [spelled(word) for text in texts for word in text + ["</S>"] * (longest - len(text))]
+        tokens = self._tokens(torch.tensor(rows)).view(len(texts), longest, -1)
+        lengths = torch.tensor([len(text) for text in texts])
+        ahead = self._stack(0, tokens)
+        places = (lengths[:, None] - 1 - torch.arange(longest)).clamp(min=0)
+        behind = [_gathered(one, places) for one in self._stack(1, _gathered(tokens, places))]
+        both = [torch.cat(pair, dim=2) for pair in zip(ahead, behind, strict=True)]
+        layers = torch.stack([torch.cat([tokens, tokens], dim=2), *both]).float().numpy()
+        return [layers[:, row, 1 : len(text) - 1] for row, text in enumerate(texts)]
+
+    def _tokens(self, rows: Tensor) -> Tensor:
+        return torch.cat([self._cnn(part) for part in rows.split(ROWS_AT_ONCE)])
+
+    def _cnn(self, rows: Tensor) -> Tensor:
+        characters = self.weights["char_embed"][rows].transpose(1, 2)
+        features: list[Tensor] = []
+        for place in range(len(self.options["char_cnn"]["filters"])):
+            weight = self.weights[f"CNN/W_cnn_{place}"][0].permute(2, 1, 0)
+            bias = self.weights[f"CNN/b_cnn_{place}"]
+            features.append(functional.conv1d(characters, weight, bias).amax(dim=2).relu())
+        x = torch.cat(features, dim=1)
+        for place in range(self.options["char_cnn"]["n_highway"]):
+            part = f"CNN_high_{place}"
+            gate = torch.sigmoid(self._linear(x, f"{part}/W_carry", f"{part}/b_carry"))
+            new = self._linear(x, f"{part}/W_transform", f"{part}/b_transform").relu()
+            x = gate * new + (1 - gate) * x
+        return self._linear(x, "CNN_proj/W_proj", "CNN_proj/b_proj")
+
+    def _linear(self, x: Tensor, weight: str, bias: str) -> Tensor:
+        return x @ self.weights[weight] + self.weights[bias]
+
+    def _stack(self, direction: int, inputs: Tensor) -> list[Tensor]:
+        layers: list[Tensor] = []
+        for layer in range(self.options["lstm"]["n_layers"]):
+            outputs = self._lstm(f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell", inputs)
+            if layer > 0 and self.options["lstm"].get("use_skip_connections"):
+                outputs = outputs + inputs
+            layers.append(outputs)
+            inputs = outputs
+        return layers
+
+    def _lstm(self, where: str, inputs: Tensor) -> Tensor:
+        lstm = self.options["lstm"]
+        weight, bias = self.weights[f"{where}/W_0"], self.weights[f"{where}/B"]
+        projection = self.weights[f"{where}/W_P_0"]
+        batch, steps, width = inputs.shape
+        h, c = inputs.new_zeros(batch, width), inputs.new_zeros(batch, lstm["dim"])
+        outputs: list[Tensor] = []
+        for step in range(steps):
+            gates = torch.cat([inputs[:, step], h], dim=1) @ weight + bias
+            i, j, f, o = gates.chunk(4, dim=1)
+            c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(j)
+            c = c.clamp(-lstm["cell_clip"], lstm["cell_clip"])
+            h = (torch.sigmoid(o) * torch.tanh(c)) @ projection
+            h = h.clamp(-lstm["proj_clip"], lstm["proj_clip"])
+            outputs.append(h)
+        return torch.stack(outputs, dim=1)
+
+
+def spelled(word: str) -> list[int]:
+    """A word as the 50 characters of the specification, without the shift by one."""
+    inside = {"<S>": [256], "</S>": [257]}.get(word, list(word.encode()[:48]))
+    row = [258, *inside, 259]
+    return row + [260] * (50 - len(row))
+
+
+def _gathered(values: Tensor, places: Tensor) -> Tensor:
+    """Of each text, (batch, time, size), the values at these places, (batch, time)."""
+    return values.gather(1, places[:, :, None].expand(-1, -1, values.shape[2]))
+
+
+# Programs that compute official ELMo models: ours, the plain one, and simple_elmo in a process.
+
+
+PACKAGES = ("simple_elmo", "tensorflow", "tf_keras")
+
+Words = list[str]
+Layers = list[NDArray[np.float32]]
+
+
+@dataclass
+class Program:
+    """One way to compute the layers."""
+
+    name: str
+    encode: Callable[[Sequence[Words]], float]
+    """Read some sentences in one batch or several; the seconds it took."""
+    layers: Callable[[Sequence[Words]], Layers]
+    pid: int | None = None
+    """Of the process that does it, if it is another."""
+
+
+def environment(folder: Path) -> Path:
+    """The Python of an environment with simple_elmo, made if it is not there."""
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def ours(
+    name: str, folder: Path, batch: int, precision: Any, most_words: int | None = None
+) -> Program:
+    """This package, as people call it."""
+    embedder = Embedder.from_pretrained(folder, precision=precision)
+    if most_words is not None:
+        embedder.model.token_layer.cache = WordCache(most_words)
+
+    def layers(sentences: Sequence[Words]) -> Layers:
+        found: Layers = []
+        for first in range(0, len(sentences), batch):
+            part = sentences[first : first + batch]
+            found += embedder.encode(part, output="tokens", layer="all", batch_tokens=64 * batch)
+        return found
+
+    def encode(sentences: Sequence[Words]) -> float:
+        embedder.model.token_layer.cache.clear()
+        return timed(lambda: layers(sentences))
+
+    return Program(name, encode, layers)
+
+
+def plain(name: str, folder: Path, batch: int, kind: torch.dtype) -> Program:
+    """The step-by-step implementation."""
+    model = StepByStep(folder, kind)
+
+    def layers(sentences: Sequence[Words]) -> Layers:
+        starts = range(0, len(sentences), batch)
+        return [one for first in starts for one in model.encode(sentences[first : first + batch])]
+
+    return Program(name, lambda sentences: timed(lambda: layers(sentences)), layers)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """How many seconds it takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+class Worker:
+    """simple_elmo in a process of its own, which times itself."""
+
+    def __init__(self, python: Path, folder: Path, batch: int) -> None:
+        self._file = folder / "simple_elmo.npy"
+        script = Path(__file__).with_name("simple_elmo_worker.py")
+        self._process = subprocess.Popen(
+            [python, script, folder, str(batch)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        self.pid = self._process.pid
+        self._answer()
+
+    def encode(self, sentences: Sequence[Words]) -> float:
+        """The seconds it says it took."""
+        return self._ask(sentences, None)
+
+    def layers(self, sentences: Sequence[Words]) -> Layers:
+        """What it computes, from a state of zeros."""
+        self._ask(sentences, str(self._file))
+        found = np.load(self._file)
+        self._file.unlink()
+        return [found[row, :, : len(words)] for row, words in enumerate(sentences)]
+
+    def close(self) -> None:
+        """Let it end."""
+        self._process.communicate()
+
+    def _ask(self, sentences: Sequence[Words], path: str | None) -> float:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([list(sentences), path]) + "\n")
+        self._process.stdin.flush()
+        return float(self._answer()["seconds"])
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"simple_elmo ended with {self._process.wait()}; run {__file__} without it?")
+        return json.loads(line)
+
+
+# What official models are measured with: random weights of published sizes, and sentences.
+
+
+SEED = 0
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SIZES = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "original": (4096, 512, 2)}
+"""Cells, projection and highways."""
+LENGTHS = range(27, 34)
+
+
+def some_sentences(number: int) -> list[list[str]]:
+    """Sentences of about 30 words."""
+    cut = build_tokenizer(TokenizerConfig(), None)
+    documents = read_documents(resolve(["ag_news:test"]), ReadOptions())
+    found = [words for words in map(cut, documents) if len(words) in LENGTHS][:number]
+    assert len(found) == number, f"only {len(found)} sentences of {LENGTHS} words"
+    return found
+
+
+def make_model(folder: Path, size: str) -> Path:
+    """Random weights in official files, the same every time."""
+    if folder.exists():
+        return folder
+    cells, width, highways = SIZES[size]
+    config = BiLMConfig(
+        input="characters",
+        characters=CharacterConfig(filters=FILTERS, highways=highways),
+        hidden=cells,
+        projection=width,
+        skip=True,
+        cell_clip=3.0,
+        projection_clip=3.0,
+        softmax=SoftmaxConfig(loss="none", tied=False),
+    )
+    torch.manual_seed(SEED)
+    model = BiLM(config, Vocabulary(SPECIAL_WORDS, (0, 0, 0)))
+    save_official(LoadedModel(model, TokenizerConfig()), folder)
+    return folder
+
 
 AGREEMENT = 1e-4
 COMPARED = 32

@@ -8,15 +8,282 @@ What has not been measured says so; nothing on the page comes from anywhere else
 from __future__ import annotations
 
 import argparse
+import statistics
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from bench_files import BenchFile, Figure, read_bench, shown
-from elmo.files import write_text
-from performance_plots import SCALES, draw_growth, draw_quality, draw_training
-from performance_targets import TARGETS, Target, ratio
-from training import PLAIN
+import matplotlib
+from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from elmo.files import write_text, written_whole
+from harness import BenchFile, Curve, Figure, read_bench, shown
+from time_to_quality import OURS
+from time_to_quality import PLAIN as PLAIN_CURVE
+from training import CORE_TAKEN, PLAIN, preset_name
+from using import CLASSIFIER, EMBEDDING, FILE, IMPORTING, POOLED, PREDICTION, WORD_FILE
+
+# The benchmarks as pictures: SVG files on white, the same bytes for the same figures.
+
+
+INK, FAINT, GRID, BLUE, ORANGE = "#1f2933", "#6b7785", "#e4e8ec", "#1c5d99", "#c4571a"
+SETTINGS = {"svg.hashsalt": "elmo", "svg.fonttype": "none", "font.family": "sans-serif"}
+SCALES = {
+    "vocabulary": "words in the vocabulary",
+    "cells": "cells of an LSTM layer",
+    "sentence length": "words in a sentence",
+    "batch": "tokens in a batch",
+    "threads": "threads",
+    "documents": "documents of the text",
+}
+
+
+def draw_training(found: BenchFile, path: Path) -> None:
+    """A dot a case, its spread as a line; a scale on which tenfold is always as far."""
+    figures = found.figures[::-1]
+    picture = Picture(figsize=(7.2, 0.8 + 0.36 * len(figures)), layout="constrained")
+    axes = picture.add_subplot()
+    for one in figures:
+        colour = _colour(one.name)
+        axes.plot([one.lowest, one.highest], [one.name] * 2, color=colour, linewidth=2)
+        axes.plot([one.median], [one.name], "o", color=colour, markersize=6)
+        _note(axes, shown(one.median), (one.median, one.name))
+    axes.set_xscale("log")
+    axes.margins(x=0.12, y=0.12)
+    _tidy(axes, "tokens/s", "")
+    _save(picture, path)
+
+
+def draw_quality(curves: Sequence[Curve], path: Path) -> None:
+    """Perplexity of held-out text against seconds of training."""
+    picture = Picture(figsize=(7.2, 3.8), layout="constrained")
+    axes = picture.add_subplot()
+    for curve in curves:
+        colour = _colour(curve.name)
+        axes.plot(curve.seconds, curve.perplexity, "o-", color=colour, markersize=3, linewidth=1.4)
+    for curve in curves[:2]:
+        _note(axes, curve.name.partition(",")[0], (curve.seconds[0], curve.perplexity[0]))
+    end = curves[0].perplexity[-1]
+    axes.axhline(end, color=FAINT, linewidth=0.9, linestyle=(0, (3, 3)))
+    _note(axes, shown(end), (curves[0].seconds[-1], end))
+    axes.set(xscale="log", yscale="log")
+    _tidy(axes, "seconds of training", "held-out perplexity")
+    _save(picture, path)
+
+
+def draw_growth(found: BenchFile, path: Path) -> None:
+    """A panel a scale."""
+    scales = [name for name in SCALES if found.scale(name)]
+    rows = -(-len(scales) // 2)
+    picture = Picture(figsize=(7.6, 2.6 * rows), layout="constrained")
+    for number, name in enumerate(scales, start=1):
+        _draw_scale(picture.add_subplot(rows, 2, number), found.scale(name), SCALES[name])
+    _save(picture, path)
+
+
+def _draw_scale(axes: Any, figures: Sequence[Figure], title: str) -> None:
+    places = [one.at for one in figures]
+    lowest, highest = ([getattr(one, name) for one in figures] for name in ("lowest", "highest"))
+    axes.fill_between(places, lowest, highest, color=BLUE, alpha=0.15, linewidth=0)
+    medians = [one.median for one in figures]
+    axes.plot(places, medians, "o-", color=BLUE, markersize=3.5, linewidth=1.4)
+    if figures[0].unit == "tokens/s":
+        axes.set_xscale("log")
+    else:  # seconds grow with the text: a straight line, if all is well
+        axes.set_xlim(0, 1.05 * max(places))
+    axes.set_ylim(0, 1.12 * max(highest))
+    _tidy(axes, title, figures[0].unit)
+    axes.set_xticks(places)
+
+
+def _colour(name: str) -> str:
+    return ORANGE if name == PLAIN else BLUE
+
+
+def _note(axes: Any, text: str, place: tuple[Any, Any]) -> None:
+    axes.annotate(text, place, (4, 6), textcoords="offset points", color=INK, fontsize=9)
+
+
+def _tidy(axes: Any, below: str, beside: str) -> None:
+    """Round numbers in full, a faint grid, no frame."""
+    for axis, numbers in ((axes.xaxis, True), (axes.yaxis, bool(beside))):
+        if axis.get_scale() == "log":
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_minor_locator(NullLocator())
+        if numbers:
+            axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:,g}"))
+    axes.set_xlabel(below, fontsize=9, color=FAINT)
+    axes.set_ylabel(beside, fontsize=9, color=FAINT)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", length=0, labelsize=8, labelcolor=INK)
+    axes.spines[:].set_visible(False)
+
+
+def _save(picture: Picture, path: Path) -> None:
+    # Without a date and with fixed names inside, a picture changes only if its figures do.
+    with matplotlib.rc_context(SETTINGS), written_whole(path) as beside:
+        picture.savefig(beside, format="svg", facecolor="white", metadata={"Date": None})
+
+
+# What is to be reached, and what the files of the benchmarks say of it.
+
+
+DEFAULT_FP32, DEFAULT_BF16 = (preset_name("default", one) for one in ("fp32", "bf16"))
+LARGE_FILE = 1000
+"""Megabytes: a smaller file tells nothing of a large one's memory."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A measured value and how far repeats lie apart."""
+
+    value: float
+    lowest: float
+    highest: float
+
+
+Find = Callable[[BenchFile], Found | None]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a value must be."""
+
+    value: float
+    unit: str
+    is_lower: bool
+
+    def holds(self, found: Found) -> bool:
+        """Whether the median keeps to it."""
+        return found.value >= self.value if self.is_lower else found.value < self.value
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.is_lower else '<'} {self.value:,g} {self.unit}"
+
+
+def at_least(value: float, unit: str) -> Bound:
+    """More is better."""
+    return Bound(value, unit, is_lower=True)
+
+
+def below(value: float, unit: str) -> Bound:
+    """Less is better."""
+    return Bound(value, unit, is_lower=False)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be reached, which benchmark measures it, and how to find it in its file."""
+
+    what: str
+    bound: Bound
+    bench: str
+    find: Find
+
+
+def ratio(one: Figure | None, other: Figure | None) -> Found | None:
+    """How many times the other it is; what was measured in the same turn is compared."""
+    if one is None or other is None:
+        return None
+    # What was measured only once is the same in every turn.
+    turns = max(len(one.values), len(other.values))
+    ones, others = (each * turns if len(each) == 1 else each for each in (one.values, other.values))
+    ratios = [mine / theirs for mine, theirs in zip(ones, others, strict=True)]
+    return Found(statistics.median(ratios), min(ratios), max(ratios))
+
+
+def _value(*names: str) -> Find:
+    """The first figure of these names that was measured."""
+
+    def find(file: BenchFile) -> Found | None:
+        one = next(filter(None, map(file.figure, names)), None)
+        return None if one is None else Found(one.median, one.lowest, one.highest)
+
+    return find
+
+
+def _ratio(name: str, other: str) -> Find:
+    return lambda file: ratio(file.figure(name), file.figure(other))
+
+
+def _share_kept(file: BenchFile) -> Found | None:
+    for alone in (DEFAULT_BF16, DEFAULT_FP32):
+        found = ratio(file.figure(f"{alone}, {CORE_TAKEN}"), file.figure(alone))
+        if found is not None:
+            return Found(100 * found.value, 100 * found.lowest, 100 * found.highest)
+    return None
+
+
+def _training_memory(file: BenchFile) -> Found | None:
+    return _peak([one for one in file.figures if one.name in (DEFAULT_BF16, DEFAULT_FP32)])
+
+
+def _file_memory(file: BenchFile) -> Found | None:
+    files = [*file.scale(FILE), *file.scale(WORD_FILE)]
+    return _peak([one for one in files if (one.at or 0) >= LARGE_FILE])
+
+
+def _peak(figures: Sequence[Figure]) -> Found | None:
+    if not figures:
+        return None
+    most = max(one.peak_megabytes for one in figures) / 1000
+    return Found(most, most, most)
+
+
+TARGETS = (
+    Target(
+        "pre-training, default preset, bf16 units",
+        at_least(20_000, "tokens/s"),
+        "training",
+        _value(DEFAULT_BF16),
+    ),
+    Target(
+        "with bf16 units, against the plain implementation",
+        at_least(40, "×"),
+        "training",
+        _ratio(DEFAULT_BF16, PLAIN),
+    ),
+    Target(
+        "without bf16 units, against the plain implementation",
+        at_least(15, "×"),
+        "training",
+        _ratio(DEFAULT_FP32, PLAIN),
+    ),
+    Target(
+        "pre-training from characters, bf16 units",
+        at_least(8_000, "tokens/s"),
+        "training",
+        _value(preset_name("characters", "bf16")),
+    ),
+    Target(
+        "speed kept beside a process that takes a core", at_least(40, "%"), "training", _share_kept
+    ),
+    Target(
+        "memory of pre-training, default preset", below(2.5, "GB"), "training", _training_memory
+    ),
+    Target(
+        "as good as the plain implementation, sooner by",
+        at_least(30, "×"),
+        "time_to_quality",
+        _ratio(PLAIN_CURVE, OURS),
+    ),
+    Target(
+        "embedding with the shipped model",
+        at_least(60_000, "tokens/s"),
+        "using",
+        _value(f"{EMBEDDING}, bf16", f"{EMBEDDING}, fp32"),
+    ),
+    Target("7,600 pooled vectors, with start-up", below(10, "s"), "using", _value(POOLED)),
+    Target("a classifier on AG News, frozen biLM", below(300, "s"), "using", _value(CLASSIFIER)),
+    Target("prediction of a sentence", below(15, "ms"), "using", _value(PREDICTION)),
+    Target("`import elmo`", below(0.3, "s"), "using", _value(IMPORTING)),
+    Target("memory of embedding a text file of 1 GB", below(2, "GB"), "using", _file_memory),
+)
+
 
 NAMES = ("training", "time_to_quality", "growth", "using")
 NOT_MEASURED = "not measured"

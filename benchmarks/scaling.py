@@ -37,7 +37,7 @@ from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
 from elmo.training.config import TrainingConfig
 from elmo.training.distributed import Traffic, World, joined, sum_gradients
 from elmo.training.optim import build_optimizer
-from zipf_text import vocabulary, zipf
+from harness import vocabulary, zipf
 
 CASES = ((1, "rows"), (2, "rows"), (2, "dense"), (2, "ddp"))
 LENGTH = 40

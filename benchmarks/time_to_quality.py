@@ -2,7 +2,7 @@
 
     python benchmarks/time_to_quality.py [--plain-seconds 1800] [--epochs 1]
 
-Perplexities can be compared only if the same is predicted. So here the plain one (plain_bilm.py)
+Perplexities can be compared only if the same is predicted. So here the plain one (training.py)
 gets our vocabulary, built from the same training rows, instead of its 78,717 words: both know the
 same words and take the same for unknown. Both are asked for the same positions of the same held-out
 rows: every word and the one boundary that a direction comes to, over the full softmax. That their
@@ -26,13 +26,21 @@ from pathlib import Path
 
 import torch
 
-from bench_files import Curve, Figure
 from elmo.text.corpus import load_corpus
 from elmo.training.config import DEFAULT, PretrainConfig
 from elmo.training.reports import EvaluationReport, Report
-from measuring import Case, Outcome, calmly, flags, refuse_busy, write_found
-from plain_bilm import RATE, PlainBiLM, documents_of, held_out, train
-from timed_training import SEED, prepared, run_ours, vocabulary_of
+from harness import Case, Curve, Figure, Outcome, calmly, flags, refuse_busy, write_found
+from training import (
+    RATE,
+    SEED,
+    PlainBiLM,
+    documents_of,
+    held_out,
+    prepared,
+    run_ours,
+    train,
+    vocabulary_of,
+)
 
 UNIT = "s"
 PLAIN, OURS = "plain", "ours"

@@ -26,7 +26,6 @@ from typing import Any
 
 import torch
 
-from bench_files import Figure
 from elmo.classify.classifier import load_classifier
 from elmo.embed.config import EncodeConfig, Layer
 from elmo.embed.embedder import Embedder
@@ -34,8 +33,8 @@ from elmo.embed.files import embed_text
 from elmo.runtime import keep_freed_memory
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
-from measuring import Case, flags, in_turn, refuse_busy, write_found
-from timed_training import precisions
+from harness import Case, Figure, flags, in_turn, refuse_busy, write_found
+from training import precisions
 
 WARM_UP = 20
 SENTENCES = 200

@@ -90,8 +90,8 @@ def results(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 def _hurry(patch: pytest.MonkeyPatch) -> None:
-    import measuring
+    import harness
 
-    patch.setattr(measuring, "in_own_process", measuring.in_this_process)
-    patch.setattr(measuring, "cores_busy", lambda: 0.0)
+    patch.setattr(harness, "in_own_process", harness.in_this_process)
+    patch.setattr(harness, "cores_busy", lambda: 0.0)
     patch.setattr("elmo.training.loop.SECONDS_BETWEEN_REPORTS", 0.0)

@@ -10,9 +10,9 @@ import pytest
 from tests.benchmarks.conftest import TINY_SCALES
 
 import growth
-from bench_files import read_bench
 from elmo.config import check
 from elmo.text.corpus import load_corpus
+from harness import read_bench
 
 
 def flat(settings: dict[str, object], prefix: str = "") -> dict[str, object]:

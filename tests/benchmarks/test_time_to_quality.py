@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 import time_to_quality
-from bench_files import Curve, read_bench
 from elmo.text.corpus import load_corpus
+from harness import Curve, read_bench
 from time_to_quality import Progress, check_comparable
-from timed_training import prepared
+from training import prepared
 
 
 def curve(*, predicted: int = 10, perplexity: float = 50.0) -> Curve:

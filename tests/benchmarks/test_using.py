@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import using
-from bench_files import read_bench
 from elmo.cli import classify as classify_train
 from elmo.cli import embed
 from elmo.config import BILM
+from harness import read_bench
 
 
 def test_everything_asked_for_is_measured(results: Path):

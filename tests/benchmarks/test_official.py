@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.official.golden_elmo import golden
 
-from step_by_step import StepByStep
+from official import StepByStep
 
 SENTENCES = [["the", "naïve", "cat"], ["雨"], ["x" * 60, "sat", "<S>", "on", "it"]]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kneser_ney
+import ngram_baseline as kneser_ney
 
 BOS, EOS, SIZE = 0, 1, 6
 WORDS = range(2, SIZE)
