@@ -6,6 +6,8 @@ import errno
 import hashlib
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,18 @@ import pytest
 from elmo import files
 from elmo.errors import UserError
 from elmo.files import (
+    atomic_folder,
+    atomic_write,
     explained,
-    folder_written_whole,
+    locked,
     read_json,
     read_text,
     remove_leftovers,
+    reserve_space,
     sha256,
     write_json,
     write_json_lines,
     write_text,
-    written_whole,
 )
 
 FULL = Path("/dev/full")
@@ -35,28 +39,28 @@ def listed(folder: Path) -> list[str]:
 
 
 def write_half(path: Path, error: BaseException) -> None:
-    with written_whole(path) as beside:
-        beside.write_text("half")
+    with atomic_write(path) as temporary:
+        temporary.write_text("half")
         raise error
 
 
 def write_half_a_folder(path: Path, error: BaseException) -> None:
-    with folder_written_whole(path) as beside:
-        (beside / "new").write_text("half")
+    with atomic_folder(path) as temporary:
+        (temporary / "new").write_text("half")
         raise error
 
 
 def fill_the_disk(path: Path) -> None:
-    with written_whole(path) as beside:
-        beside.symlink_to(FULL)
-        beside.write_text("new")
+    with atomic_write(path) as temporary:
+        temporary.symlink_to(FULL)
+        temporary.write_text("new")
 
 
 def fill_the_disk_with_a_folder(path: Path) -> None:
-    with folder_written_whole(path) as beside:
-        (beside / "a").write_text("text")
-        (beside / "b").symlink_to(FULL)
-        (beside / "b").write_text("text")
+    with atomic_folder(path) as temporary:
+        (temporary / "a").write_text("text")
+        (temporary / "b").symlink_to(FULL)
+        (temporary / "b").write_text("text")
 
 
 def test_what_is_written_takes_the_old_place(tmp_path: Path) -> None:
@@ -69,8 +73,8 @@ def test_what_is_written_takes_the_old_place(tmp_path: Path) -> None:
 def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with written_whole(path) as beside:
-        beside.write_text("new")
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
 
@@ -99,9 +103,9 @@ def test_a_folder_takes_the_old_place(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "old").touch()
-    with folder_written_whole(folder) as beside:
-        (beside / "sub").mkdir()
-        (beside / "sub" / "new").write_text("text")
+    with atomic_folder(folder) as temporary:
+        (temporary / "sub").mkdir()
+        (temporary / "sub" / "new").write_text("text")
         assert listed(folder) == ["old"]
     assert listed(tmp_path) == ["model"]
     assert listed(folder) == ["sub"]
@@ -114,7 +118,9 @@ def test_contents_are_synced_before_the_name_is_given(
     path, seen = tmp_path / "a.txt", list[tuple[str, bool]]()
     monkeypatch.setattr(files, "sync", lambda synced: seen.append((synced.name, path.exists())))
     write_text(path, "text")
-    assert seen == [(f".a.txt.{os.getpid()}.partial", False), (tmp_path.name, True)]
+    assert seen[0][0].startswith(".a.txt.")
+    assert [there for _, there in seen] == [False, True]
+    assert seen[1][0] == tmp_path.name
 
 
 @needs_full
@@ -158,7 +164,7 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path, name: str) -> N
         write_text(tmp_path / name, "text")
     with (
         pytest.raises(UserError, match="is a file, not a folder"),
-        folder_written_whole(tmp_path / name),
+        atomic_folder(tmp_path / name),
     ):
         pytest.fail("there is no folder to write to")
     assert listed(tmp_path) == ["file"]
@@ -235,14 +241,19 @@ def test_hash(tmp_path: Path) -> None:
     assert sha256(tmp_path / "a") == hashlib.sha256(content).hexdigest()
 
 
-def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints" / ".step-1.77.partial").mkdir(parents=True)
-    (tmp_path / "checkpoints" / ".step-1.77.partial" / "model.safetensors").write_text("half")
-    (tmp_path / ".README.md.77.partial").write_text("half")
-    (tmp_path / "README.md").write_text("whole")
+def test_leftovers_of_killed_processes_are_removed_and_nothing_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for path in (tmp_path / "checkpoints" / "step-1", tmp_path / "README.md", tmp_path / "a"):
+        files.temporary_path(path).mkdir()
+        (files.temporary_path(path)).write_text("half")
+    mine = {".my.partial", ".my.77.partial", "README.md", ".b.elmo-0a1b2c3d.partially"}
+    for name in mine:
+        (tmp_path / name).write_text("whole")
+    remove_leftovers(tmp_path, "a")
+    assert len([name for name in listed(tmp_path) if "elmo-" in name]) == 3
+    assert not [name for name in listed(tmp_path) if name.startswith(".a.")]
     remove_leftovers(tmp_path)
-    names = {path.name for path in tmp_path.rglob("*")}
-    assert names == {"checkpoints", "README.md"}
+    assert {path.name for path in tmp_path.rglob("*")} == {"checkpoints", *mine}
 
 
 def test_a_deletion_that_is_cut_short_leaves_nothing_under_the_name(tmp_path, monkeypatch):
@@ -258,7 +269,79 @@ def test_a_deletion_that_is_cut_short_leaves_nothing_under_the_name(tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr("elmo.files.shutil.rmtree", cut_short)
         with pytest.raises(KeyboardInterrupt):
-            files.remove_whole(folder)
+            files.remove_folder(folder)
     assert not folder.exists()
     files.remove_leftovers(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from elmo.files import locked
+with locked(Path(sys.argv[1]), "busy"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
+    path = tmp_path / "new" / ".lock"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(UserError, match="in use"), locked(path, "in use"):
+            pytest.fail("two hold one lock")
+        holder.kill()
+        holder.wait()
+    with locked(path, "in use"), pytest.raises(UserError, match="again"), locked(path, "again"):
+        pytest.fail("two hold one lock")
+    with locked(path, "in use", wait=True):
+        pass
+
+
+def test_a_lock_neither_follows_links_nor_empties_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    (tmp_path / "link").symlink_to(tmp_path / "mine.txt")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(UserError, match="expected a lock file"), locked(tmp_path / name, ""):
+            pytest.fail("locked")
+    with locked(tmp_path / "mine.txt", ""):
+        pass
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_pipes_and_devices_are_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    for path in (tmp_path / "config.json", Path("/dev/zero")):
+        with pytest.raises(UserError, match="expected a regular file"):
+            read_json(path)
+
+
+def test_space_is_reserved_with_and_without_the_systems_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("linux", "elsewhere"):
+        with (tmp_path / name).open("wb") as file:
+            reserve_space(file, 5000)
+        assert (tmp_path / name).stat().st_size == 5000
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+
+
+def test_files_are_written_where_folders_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, opened = os.open, list[tuple[Path, int]]()
+    (tmp_path / "a.txt").touch()
+
+    def noted(path: Path, flags: int) -> int:
+        opened.append((path, flags))
+        return really(path, flags)
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "open", noted)
+    files.sync(tmp_path / "a.txt")
+    files.sync(tmp_path)
+    assert opened == [(tmp_path / "a.txt", os.O_RDWR)]

@@ -1,14 +1,16 @@
-"""Freed memory is used again instead of being asked for anew; how much there is, is known."""
+"""Cores, memory and processes, on Linux and on systems that lack what Linux has."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from elmo import runtime as memory
+from elmo import runtime
 
 FAULTS = """
 import resource, sys
@@ -44,18 +46,102 @@ def test_a_tensor_takes_the_place_of_one_that_was_freed() -> None:
 
 
 def test_the_machines_memory_is_what_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_GROUP_LIMIT", Path("/nowhere"))
+    monkeypatch.setattr(runtime, "_MEMORY_LIMIT", Path("/nowhere"))
     lines = Path("/proc/meminfo").read_text().splitlines()
     kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("MemTotal"))
-    assert memory.machine_memory() == 1024 * kilobytes
+    assert runtime.machine_memory() == 1024 * kilobytes
 
 
 @pytest.mark.parametrize(("limit", "found"), [("4096\n", 4096), ("max\n", None)])
 def test_a_limit_of_the_group_of_processes_counts(
     limit: str, found: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_GROUP_LIMIT", tmp_path / "none")
-    whole = memory.machine_memory()
+    monkeypatch.setattr(runtime, "_MEMORY_LIMIT", tmp_path / "none")
+    whole = runtime.machine_memory()
     (tmp_path / "memory.max").write_text(limit)
-    monkeypatch.setattr(memory, "_GROUP_LIMIT", tmp_path / "memory.max")
-    assert memory.machine_memory() == (found or whole)
+    monkeypatch.setattr(runtime, "_MEMORY_LIMIT", tmp_path / "memory.max")
+    assert runtime.machine_memory() == (found or whole)
+
+
+def test_memory_is_assumed_where_the_system_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime, "_MEMORY_LIMIT", Path("/nowhere"))
+
+    def unknown(name: str) -> int:
+        raise ValueError(f"unrecognized configuration name {name}")
+
+    monkeypatch.setattr(os, "sysconf", unknown)
+    assert runtime.machine_memory() == 8 << 30
+    monkeypatch.delattr(os, "sysconf")
+    assert runtime.machine_memory() == 8 << 30
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("max 100000", 8), ("150000 100000", 1), ("50000 100000", 1), ("400000 100000", 4), ("", 8)],
+)
+def test_cores_are_those_of_the_process_cut_to_the_quota_of_the_container(
+    quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpu.max").write_text(quota)
+    monkeypatch.setattr(runtime, "_CPU_LIMIT", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert runtime.cpu_cores() == cores
+
+
+@pytest.mark.parametrize(("count", "cores"), [(6, 6), (None, 1)])
+def test_cores_where_there_is_no_affinity(
+    count: int | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "_CPU_LIMIT", Path("/nowhere"))
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert runtime.cpu_cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("system", "method"), [("linux", "fork"), ("darwin", "spawn"), ("win32", "spawn")]
+)
+def test_processes_are_forked_only_where_that_is_safe(
+    system: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    asked: list[str] = []
+    monkeypatch.setattr(multiprocessing, "get_context", asked.append)
+    runtime.process_context()
+    assert asked == [method]
+
+
+def test_nothing_is_registered_where_processes_do_not_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(os, "register_at_fork", lambda **given: called.extend(given))
+    runtime.after_fork_in_child(list)
+    assert called == ["after_in_child"]
+    monkeypatch.delattr(os, "register_at_fork")
+    runtime.after_fork_in_child(list)
+    assert called == ["after_in_child"]
+
+
+def test_the_package_imports_and_reads_text_without_what_other_systems_lack(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+import filelock, multiprocessing.connection, torch  # libraries look at sys.platform themselves
+sys.modules["fcntl"] = None
+for name in ("sched_getaffinity", "posix_fallocate", "preadv", "pwrite", "sysconf", "fork",
+             "register_at_fork", "getloadavg", "mkfifo", "geteuid"):
+    if hasattr(os, name):
+        delattr(os, name)
+import elmo.cli.main, elmo.training.pretrain, elmo.classify.training, elmo.study.runner
+from elmo import runtime
+from elmo.text.corpus import CorpusRequest, prepare
+from elmo.text.sources import resolve
+request = CorpusRequest(sources=resolve([sys.argv[1]]), held_out_share=0.0)
+corpus = prepare(request, cache=Path(sys.argv[2]))
+print(corpus.tokens, runtime.cpu_cores() >= 1, runtime.machine_memory() > 0)
+"""
+    (tmp_path / "a.txt").write_text("one two three\nfour five\n")
+    command = [sys.executable, "-c", program, str(tmp_path / "a.txt"), str(tmp_path / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "5 True True\n", done.stderr

@@ -1,41 +1,97 @@
-"""How much memory there is; and what was freed stays with the process, to be used again.
+"""What differs between machines and systems: cores, memory, the allocator, how processes start.
 
-A step takes and frees tensors of some megabytes by the hundred. The C library would give each of
-them back to the system at once and ask for it anew, page by page, which was measured to take up to
-a quarter of the time of a training (docs/experiments.md).
+Nothing here needs torch, so a command can ask before it imports it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkContext, SpawnContext
+
+# Limits of the control group (container) this process runs in; on Linux only.
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+_MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_ASSUMED_MEMORY = 8 << 30  # where the system does not tell
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # malloc.h of the GNU C library
 _LARGE = 1 << 30
-_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def cpu_cores() -> int:
+    """Cores that this process may use: its affinity mask, cut to the container's CPU quota.
+
+    A quota of 1.5 cores counts as one: a second thread would be throttled half of the time.
+    """
+    if hasattr(os, "sched_getaffinity"):  # Linux; macOS and Windows have no such call
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no control group, or "max 100000": no limit
+        quota, period = map(int, _CPU_LIMIT.read_text().split())
+        cores = min(cores, quota // period)
+    return max(1, cores)
 
 
 def machine_memory() -> int:
-    """How many bytes of memory the machine has, or the group of processes may use at most."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # no group, or "max": no limit
-        return min(physical, int(_GROUP_LIMIT.read_text()))
-    return physical
+    """Bytes of memory of this machine, or what the container may use of it."""
+    memory = _physical_memory()
+    with suppress(OSError, ValueError):  # no control group, or "max": no limit
+        memory = min(memory, int(_MEMORY_LIMIT.read_text()))
+    return memory
+
+
+def _physical_memory() -> int:
+    if sys.platform == "win32":
+        # MEMORYSTATUSEX: two 32-bit fields (its own size, the load), then seven 64-bit ones.
+        status = (ctypes.c_uint64 * 8)()
+        ctypes.cast(status, ctypes.POINTER(ctypes.c_uint32))[0] = ctypes.sizeof(status)
+        if ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+            return status[1]
+    elif hasattr(os, "sysconf"):
+        with suppress(OSError, ValueError):  # a name that this system does not know
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _ASSUMED_MEMORY
+
+
+def process_context() -> ForkContext | SpawnContext:
+    """How to start worker processes: fork on Linux, spawn elsewhere.
+
+    Fork shares what the parent has computed. On macOS the system's own libraries break in a
+    forked child, and Windows has no fork: what a worker needs must be picklable there.
+    """
+    if sys.platform == "linux":
+        return multiprocessing.get_context("fork")
+    return multiprocessing.get_context("spawn")
+
+
+def after_fork_in_child(callback: Callable[[], object]) -> None:
+    """Call `callback` in every forked child; never where the system does not fork."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=callback)
 
 
 def keep_freed_memory() -> bool:
-    """Set this for the whole process; false where the C library does not know how.
+    """Let the process keep freed memory and use it again; false where that cannot be set.
 
-    Commands do so. A program that uses the package decides for itself.
+    A training step allocates and frees hundreds of tensors of a few megabytes. By default the GNU
+    C library returns each to the system and asks for it again, page by page: up to a quarter of
+    the training time (docs/experiments.md). Commands call this; a program that imports the package
+    decides for itself, since the setting is for the whole process.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
+    if mallopt is None:  # another C library, such as musl
         return False
-    # One arena, since only the first can hold large blocks and threads take turns anyway.
+    # One arena: only the first can hold large blocks, and the threads take turns anyway.
     settings = ((_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, _LARGE), (_ARENA_MAX, 1))
     return all(mallopt(name, value) == 1 for name, value in settings)

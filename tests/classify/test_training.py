@@ -219,8 +219,9 @@ def test_where_layers_are_kept_may_change(tmp_path: Path) -> None:
 
 
 def test_what_a_process_that_died_left_half_written_is_removed(tmp_path: Path) -> None:
-    left = [".out.7.partial", ".out.7.deleted.partial", ".out.unfinished.7.deleted.partial"]
-    others = [".out.b.7.partial", ".other.7.partial", "out.7.partial"]
+    mark = "elmo-0a1b2c3d.partial"
+    left = [f".out.{mark}", f".out.unfinished.{mark}"]
+    others = [f".out.b.{mark}", f".other.{mark}", f"out.{mark}", ".out.7.partial"]
     for name in (*left, *others):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").touch()

@@ -7,7 +7,6 @@ its gradients, which then join the graph as if they had come from an ordinary ba
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from typing import Any, Generic, TypeVar, cast
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from elmo.runtime import after_fork_in_child
 
 Extra = TypeVar("Extra")
 Result = TypeVar("Result")
@@ -103,7 +104,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 # A forked process has none of its parent's threads.
-os.register_at_fork(after_in_child=_pool.cache_clear)
+after_fork_in_child(_pool.cache_clear)
 
 
 @contextmanager

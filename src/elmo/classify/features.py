@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +26,7 @@ from elmo.classify.network import TextLayers
 from elmo.embed.embedder import read_alike, tokenised, usual_batch_tokens
 from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
-from elmo.files import explained
+from elmo.files import explained, reserve_space
 from elmo.model_folder import LoadedModel, Text
 from elmo.runtime import machine_memory
 from elmo.static.vectors import StaticVectors
@@ -293,17 +292,19 @@ class _Disk:
         self._bytes_a_word = 2 * shape[1]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
             # All at once, so that a full disk is told of before the long work.
-            os.posix_fallocate(self._file.fileno(), 0, max(1, shape[0] * self._bytes_a_word))
+            reserve_space(self._file, max(1, shape[0] * self._bytes_a_word))
         except OSError as error:
             raise explained(error, folder) from error
 
     def put(self, start: int, words: Half) -> None:
-        os.pwrite(self._file.fileno(), words.tobytes(), start * self._bytes_a_word)
+        self._file.seek(start * self._bytes_a_word)
+        self._file.write(words.tobytes())
 
     def get(self, start: int, into: Half) -> None:
-        os.preadv(self._file.fileno(), [into.data], start * self._bytes_a_word)
+        self._file.seek(start * self._bytes_a_word)
+        self._file.readinto(into.data)
 
     def __del__(self) -> None:
         with suppress(AttributeError):

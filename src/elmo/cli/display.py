@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elmo.errors import UserError
+from elmo.runtime import cpu_cores
 
 if TYPE_CHECKING:
     from elmo.embed.embedder import Progress as Report
@@ -180,8 +180,7 @@ def set_device(device: str, threads: int | None) -> None:
         raise UserError(f"device {device!r} cannot be used here: {reason}") from None
     if threads is not None and threads < 1:
         raise UserError(f"--threads: must be positive, got {threads}")
-    cores = len(os.sched_getaffinity(0))
-    torch.set_num_threads(threads or max(1, cores // processes_here()))
+    torch.set_num_threads(threads or max(1, cpu_cores() // processes_here()))
 
 
 def _step_line(report: StepReport) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from queue import Empty
 from typing import Any, Literal, TypeVar
@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 from elmo.config import Json, from_json, to_json
 from elmo.errors import UserError
 from elmo.files import read_json, write_json
+from elmo.runtime import cpu_cores, process_context
 from elmo.study.config import StudyConfig
 from elmo.study.data import LabelledParts
 from elmo.training.config import PretrainConfig
@@ -172,7 +173,7 @@ def run_jobs(
     waiting = sorted(
         (job for job in jobs if job.name not in results), key=lambda job: job.weight, reverse=True
     )
-    together = processes or len(os.sched_getaffinity(0))
+    together = processes or cpu_cores()
     running: dict[str, _Running] = {}
     try:
         while waiting or running:
@@ -197,12 +198,12 @@ class _Running:
     """A job in a process of its own, which shares what was computed before."""
 
     def __init__(self, job: Job, steps: Steps) -> None:
-        context = multiprocessing.get_context("fork")
+        context = process_context()
         self.job = job
         self.told: Any = context.Queue()
         self.share = 0.0
         self.failure: str | None = None
-        self.process: ForkProcess = context.Process(
+        self.process: BaseProcess = context.Process(
             target=_work, args=(job, steps, self.told), daemon=True
         )
         self.process.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from elmo.config import from_json, nearest, to_json
 from elmo.embed.config import MixConfig
 from elmo.errors import ConfigError, UserError
 from elmo.files import read_json, write_json
-from elmo.runtime import machine_memory
+from elmo.runtime import cpu_cores, machine_memory
 from elmo.study.config import StudyConfig
 from elmo.study.data import StudyData
 
@@ -471,7 +470,7 @@ def versions() -> tuple[Named, ...]:
 
 def machine() -> str:
     """Processor, cores and memory."""
-    cores = len(os.sched_getaffinity(0))
+    cores = cpu_cores()
     memory = machine_memory() / 2**30
     unit = "core" if cores == 1 else "cores"
     return f"{processor()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"

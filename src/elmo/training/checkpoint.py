@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import signal
 import threading
@@ -17,11 +16,12 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from elmo import files
 from elmo.bilm.lstm import LSTMState
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
-from elmo.files import explained, folder_written_whole, read_json, remove_whole, sha256, write_json
+from elmo.files import folder_written_whole, read_json, remove_whole, sha256, write_json
 from elmo.model_folder import load_tensors, model_tensors, save_tensors
 from elmo.training.config import TrainingConfig
 from elmo.training.optim import optimizer_tensors, restore_optimizer
@@ -90,16 +90,8 @@ def stopped_by_signals() -> Generator[Callable[[], bool]]:
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Keep other processes out of a run folder; the lock goes with the process that holds it."""
-    try:
-        stream = (folder / ".lock").open("w")
-    except OSError as error:
-        raise explained(error, folder) from error
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: another process is training here") from None
+    """Keep other processes out of a run folder; the lock ends with the process that holds it."""
+    with files.locked(folder / ".lock", f"{folder}: another process is training here"):
         yield
 
 
