@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 
 from elmo.classify.classifier import load_classifier
 from elmo.classify.config import LearningConfig
-from elmo.classify.data import Labels, development_split, read_labelled
+from elmo.classify.data import development_split, encode_labels, label_names, read_labelled
 from elmo.classify.metrics import mcnemar
 from elmo.study.results import spread
 from elmo.text.config import ReadOptions
@@ -37,16 +37,16 @@ def main() -> None:
     given = parser.parse_args()
     read = ReadOptions(ag_news_text=given.text)
     train, test = (read_labelled(name, read) for name in ("ag_news", "ag_news:test"))
-    labels = Labels.of(train.labels or ())
-    gold = labels.encode(test.labels or (), test.places)
-    classes = labels.encode(train.labels or (), train.places)
+    labels = label_names(train.labels or ())
+    gold = encode_labels(test.labels or (), labels)
+    classes = encode_labels(train.labels or (), labels)
     control = tfidf(train.texts, classes).predict(test.texts) == gold
     print(f"TF-IDF bigrams + linear SVM: {control.mean():.4f} of {len(gold):,}\n")
     print("| classifier | test accuracy | only it is right | only TF-IDF is right | p |")
     print("|---|---|---|---|---|")
     found: list[NDArray[np.float32]] = []
     for path in given.classifiers:
-        found.append(load_classifier(path).probabilities(test.texts))
+        found.append(load_classifier(path).predict_proba(test.texts))
         right = found[-1].argmax(1) == gold
         paired = mcnemar(right, control)
         print(

@@ -12,7 +12,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from elmo.classify.classifier import evaluate, load_classifier, save_classifier
+from elmo.classify.classifier import load_classifier
 from elmo.classify.data import read_labelled
 from elmo.config import to_json
 from elmo.files import folder_written_whole, read_text, write_json, write_text
@@ -46,13 +46,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     classifier = load_classifier(given.classifier)
-    bilm = classifier.loaded
+    bilm = classifier.language_model
     with folder_written_whole(given.out) as beside:
-        save_classifier(classifier, beside, precision="bf16")
-        metrics = evaluate(load_classifier(beside), read_labelled("ag_news:test")).metrics
+        classifier.save_pretrained(beside, precision="bf16")
+        test = read_labelled("ag_news:test")
+        metrics = load_classifier(beside).evaluate(test.texts, test.labels or ()).metrics
         write_json(beside / "metrics_test.json", to_json(replace(metrics, rows_per_second=None)))
         card = CARD_TEXT.format(
-            labels=", ".join(classifier.labels.names),
+            labels=", ".join(classifier.labels),
             count=metrics.count,
             accuracy=metrics.accuracy.value,
             low=metrics.accuracy.low,

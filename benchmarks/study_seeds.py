@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.classify.data import Labels, read_labelled
+from elmo.classify.data import encode_labels, label_names, read_labelled
 from elmo.classify.metrics import mcnemar
 from elmo.config import from_json
 from elmo.files import read_json
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--control", default="tfidf", help="the row that others are compared with")
     given = parser.parse_args()
     test = read_labelled(given.source)
-    gold = Labels.of(test.labels or ()).encode(test.labels or (), test.places)
+    gold = encode_labels(test.labels or (), label_names(test.labels or ()))
     steps = outcomes(given.study / "steps")
     if unknown := {given.control, *(given.rows or ())} - steps.keys():
         sys.exit(f"{given.study} has no row {sorted(unknown)[0]!r}; it has {', '.join(steps)}")

@@ -81,7 +81,7 @@ def test_predictions(folder) -> None:
 
 @pytest.mark.parametrize("name", ["classifier", "fine_tuned"])
 def test_classifiers(arrays, name) -> None:
-    found = elmo.load_classifier(GOLDEN / name).probabilities(TEXTS)
+    found = elmo.load_classifier(GOLDEN / name).predict_proba(TEXTS)
     assert_close(found, arrays[f"{name} probabilities"])
 
 
@@ -94,7 +94,7 @@ def test_the_shipped_model(arrays) -> None:
 
 
 def test_the_shipped_classifier(arrays) -> None:
-    assert_close(elmo.load_classifier().probabilities(NEWS), arrays["shipped probabilities"])
+    assert_close(elmo.load_classifier().predict_proba(NEWS), arrays["shipped probabilities"])
 
 
 def assert_same(found: Any, expected: Any, key: str = "") -> None:

@@ -12,18 +12,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, confusion_matrix
 from tests.classify.toy import WORDS, toy_config, toy_model, toy_texts
 
 from elmo.classify.classifier import (
     DESCRIPTION,
     TextClassifier,
-    evaluate,
     load_classifier,
-    save_classifier,
     write_evaluation,
 )
-from elmo.classify.data import LabelledTexts
 from elmo.classify.training import train
 from elmo.embed.config import MixConfig
 from elmo.errors import UserError
@@ -43,28 +41,27 @@ def trained(mix: str = "trainable") -> TextClassifier:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save_classifier(trained(), tmp_path)
+    trained().save_pretrained(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("mix", ["trainable", "frozen", "function", "concatenation"])
 def test_saved_and_loaded_it_says_the_same(tmp_path: Path, mix: str) -> None:
     classifier = trained(mix)
-    save_classifier(classifier, tmp_path)
+    classifier.save_pretrained(tmp_path)
     loaded = load_classifier(tmp_path)
-    expected, found = classifier.probabilities(TEXTS), loaded.probabilities(TEXTS)
+    expected, found = classifier.predict_proba(TEXTS), loaded.predict_proba(TEXTS)
     np.testing.assert_array_equal(found, expected)
     assert loaded.labels == classifier.labels
-    assert loaded.config == classifier.config
+    assert loaded.config_ == classifier.config_
 
 
 def test_in_bf16_it_is_half_as_large_and_says_nearly_the_same(tmp_path: Path) -> None:
     classifier = trained()
     for name in ("fp32", "bf16"):
-        (tmp_path / name).mkdir()
-        save_classifier(classifier, tmp_path / name, precision=name)  # pyright: ignore
-    found = load_classifier(tmp_path / "bf16").probabilities(TEXTS)
-    np.testing.assert_allclose(found, classifier.probabilities(TEXTS), rtol=0, atol=0.02)
+        classifier.save_pretrained(tmp_path / name, precision=name)  # pyright: ignore
+    found = load_classifier(tmp_path / "bf16").predict_proba(TEXTS)
+    np.testing.assert_allclose(found, classifier.predict_proba(TEXTS), rtol=0, atol=0.02)
     sizes = [
         (tmp_path / name / "classifier.safetensors").stat().st_size for name in ("bf16", "fp32")
     ]
@@ -73,14 +70,12 @@ def test_in_bf16_it_is_half_as_large_and_says_nearly_the_same(tmp_path: Path) ->
 
 def test_a_bilm_elsewhere_is_named_with_its_checksum(tmp_path: Path) -> None:
     classifier = trained()
-    (tmp_path / "first").mkdir()
-    save_classifier(classifier, tmp_path / "first")
-    (tmp_path / "second").mkdir()
+    classifier.save_pretrained(tmp_path / "first")
     bilm = tmp_path / "first" / "bilm"
-    save_classifier(classifier, tmp_path / "second", bilm=bilm)
+    classifier.save_pretrained(tmp_path / "second", bilm=bilm)
     assert not (tmp_path / "second" / "bilm").exists()
-    found = load_classifier(tmp_path / "second").probabilities(TEXTS)
-    np.testing.assert_array_equal(found, classifier.probabilities(TEXTS))
+    found = load_classifier(tmp_path / "second").predict_proba(TEXTS)
+    np.testing.assert_array_equal(found, classifier.predict_proba(TEXTS))
     other = toy_model(seed=9)
     save_weights(bilm / "model.safetensors", other.model)
     with pytest.raises(UserError, match="not the biLM that the classifier"):
@@ -132,7 +127,7 @@ def test_a_folder_without_a_classifier_is_told(tmp_path: Path) -> None:
 
 def test_nothing_learns_in_a_loaded_classifier(folder: Path) -> None:
     loaded = load_classifier(folder)
-    assert not loaded.loaded.model.forward_stack.layers[0].bias.requires_grad  # pyright: ignore
+    assert not loaded.language_model.model.forward_stack.layers[0].bias.requires_grad  # pyright: ignore
     assert torch.is_grad_enabled()
 
 
@@ -144,27 +139,24 @@ CLASSIFIER = train(toy_model(), toy_texts(), toy_config()).classifier
 
 def test_against_predictions_and_scikit_learn(tmp_path: Path) -> None:
     data = toy_texts(40, seed=3)
-    evaluation = evaluate(CLASSIFIER, data)
-    predicted = [one.label for one in CLASSIFIER.predict(data.texts)]
-    assert evaluation.metrics.accuracy.value == accuracy_score(data.labels, predicted)
-    wanted = confusion_matrix(data.labels, predicted, labels=list(CLASSIFIER.labels.names))
+    labels = data.labels or []
+    evaluation = CLASSIFIER.evaluate(data.texts, labels)
+    predicted = CLASSIFIER.predict(data.texts).tolist()
+    assert evaluation.metrics.accuracy.value == accuracy_score(labels, predicted)
+    wanted = confusion_matrix(labels, predicted, labels=list(CLASSIFIER.labels))
     np.testing.assert_array_equal(evaluation.metrics.confusion, wanted)
     write_evaluation(evaluation, "test", tmp_path)
     written = json.loads((tmp_path / "metrics_test.json").read_text())
     assert written["confusion"] == wanted.tolist()
-    wrong = sum(map(str.__ne__, data.labels or (), predicted))
+    wrong = sum(map(str.__ne__, labels, predicted))
     assert len(json.loads((tmp_path / "mistakes_test.json").read_text())) == wrong
     assert (tmp_path / "confusion_test.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_empty_texts_are_counted_and_unknown_labels_named() -> None:
-    data = LabelledTexts(["cat", " "], ["animals", "weather"], ["row 1", "row 2"])
-    assert evaluate(CLASSIFIER, data).empty == (1,)
-    strange = LabelledTexts(["cat", "dog"], ["animals", "anmals"], ["row 1", "row 2"])
-    with pytest.raises(UserError, match=r"'anmals', first at row 2 \(did you mean 'animals'"):
-        evaluate(CLASSIFIER, strange)
-    with pytest.raises(UserError, match="have no labels"):
-        evaluate(CLASSIFIER, LabelledTexts(["cat"], None, ["row 1"]))
+    assert CLASSIFIER.evaluate(["cat", " "], ["animals", "weather"]).empty == (1,)
+    with pytest.raises(UserError, match=r"'anmals', first at line 2 \(did you mean 'animals'"):
+        CLASSIFIER.evaluate(["cat", "dog"], ["animals", "anmals"], locations=["line 1", "line 2"])
 
 
 # A text's prediction is its own: the same alone, in any batch and in any order.
@@ -174,27 +166,80 @@ TEXT = st.lists(st.sampled_from([*WORDS, "unheard"]), max_size=9)
 
 @given(st.lists(TEXT, min_size=1, max_size=8), st.randoms())
 def test_one_by_one_and_in_any_batch(texts: list[list[str]], random: object) -> None:
-    together = CLASSIFIER.probabilities(texts)
-    alone = np.concatenate([CLASSIFIER.probabilities([text]) for text in texts])
+    together = CLASSIFIER.predict_proba(texts)
+    alone = np.concatenate([CLASSIFIER.predict_proba([text]) for text in texts])
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
     order = list(range(len(texts)))
     random.shuffle(order)  # pyright: ignore
-    shuffled = CLASSIFIER.probabilities([texts[place] for place in order])
+    shuffled = CLASSIFIER.predict_proba([texts[place] for place in order])
     np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
     np.testing.assert_allclose(together.sum(1), 1, rtol=0, atol=1e-5)
 
 
-def test_predictions_name_labels_and_flag_empty_texts() -> None:
-    cat, nothing = CLASSIFIER.predict(["the cat", " "])
-    assert cat.label == "animals"
-    assert set(cat.probabilities) == {"animals", "weather"}
-    assert cat.probabilities["animals"] == max(cat.probabilities.values())
-    assert not cat.empty
-    assert nothing.empty
-    assert sum(nothing.probabilities.values()) == pytest.approx(1, abs=1e-5)
+def test_predictions_are_the_most_probable_labels() -> None:
+    texts = ["the cat", "rain", " "]
+    probabilities = CLASSIFIER.predict_proba(texts)
+    assert CLASSIFIER.classes_.tolist() == ["animals", "weather"]
+    assert CLASSIFIER.predict(texts).tolist()[:2] == ["animals", "weather"]
+    assert probabilities[0, 0] > 0.5 < probabilities[1, 1]
+    assert CLASSIFIER.score(texts[:2], ["animals", "animals"]) == 0.5
+    assert CLASSIFIER.tokenize(texts).words[2] == []
 
 
 def test_no_texts_give_no_predictions_and_one_string_is_a_mistake() -> None:
-    assert CLASSIFIER.predict([]) == []
+    assert CLASSIFIER.predict([]).tolist() == []
     with pytest.raises(UserError, match="put it in a list"):
         CLASSIFIER.predict("the cat")
+
+
+# Shaped like a scikit-learn classifier, from lists in memory.
+
+
+@pytest.fixture(scope="module")
+def bilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fit") / "classifier"
+    CLASSIFIER.save_pretrained(folder)
+    return folder / "bilm"
+
+
+def test_fit_is_train_and_labels_keep_their_type(bilm: Path) -> None:
+    data = toy_texts()
+    labels = [int(label == "weather") for label in data.labels or []]
+    classifier = TextClassifier(bilm, toy_config())
+    assert "not trained" in repr(classifier)
+    with pytest.raises(UserError, match="not trained yet; call fit"):
+        classifier.predict(["the cat"])
+    assert classifier.fit(data.texts, labels) is classifier
+    assert classifier.classes_.tolist() == [0, 1]
+    assert classifier.predict(["the cat", "rain"]).tolist() == [0, 1]
+    assert classifier.evaluate(data.texts, labels).metrics.accuracy.value == (
+        classifier.score(data.texts, labels)
+    )
+    np.testing.assert_array_equal(classifier.predict_proba(TEXTS), CLASSIFIER.predict_proba(TEXTS))
+    assert "2 labels" in repr(classifier)
+    by_words = TextClassifier(bilm, toy_config()).fit([text.split() for text in data.texts], labels)
+    np.testing.assert_array_equal(by_words.predict_proba(TEXTS), CLASSIFIER.predict_proba(TEXTS))
+
+
+def test_scikit_learn_can_copy_it_and_change_its_parameters(bilm: Path) -> None:
+    classifier = TextClassifier(bilm, toy_config(), device="cpu")
+    copy = clone(classifier)
+    assert copy is not classifier
+    assert copy.get_params() == classifier.get_params()
+    assert copy.set_params(config=None).config is None
+    with pytest.raises(UserError, match="unknown parameter 'layers'"):
+        classifier.set_params(layers=3)
+
+
+def test_one_label_per_text() -> None:
+    with pytest.raises(UserError, match="got 2 texts and 1 labels"):
+        TextClassifier().fit(["a", "b"], ["x"])
+    with pytest.raises(UserError, match="put it in a list"):
+        TextClassifier().fit("a", ["x"])
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError, match="expected a new or an empty folder"):
+        CLASSIFIER.save_pretrained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -274,9 +274,9 @@ def test_rows_come_back_empty_texts_too(tmp_path: Path, suffix: str, rows: Rows)
     found = read_labelled(path)
     assert found.labels == [label for label, _ in rows]
     assert found.texts == [text for _, text in rows]
-    assert found.places == [f"'{path}', row {number + 1}" for number in range(len(rows))]
+    assert found.locations == [f"'{path}', row {number + 1}" for number in range(len(rows))]
     alone = read_unlabelled(path)
-    assert (alone.texts, alone.labels, alone.places) == (found.texts, None, found.places)
+    assert (alone.texts, alone.labels, alone.locations) == (found.texts, None, found.locations)
 
 
 def test_keys_of_json_may_change_their_order(tmp_path: Path) -> None:
@@ -292,9 +292,9 @@ def test_texts_are_on_one_line_and_labels_without_spaces_around(tmp_path: Path) 
 
 def test_some_rows_keep_what_belongs_to_them() -> None:
     texts = LabelledTexts(["a", "b", "c"], ["x", "y", "z"], ["1", "2", "3"])
-    assert texts.some([2, 0]) == LabelledTexts(["c", "a"], ["z", "x"], ["3", "1"])
+    assert texts.select([2, 0]) == LabelledTexts(["c", "a"], ["z", "x"], ["3", "1"])
     unlabelled = LabelledTexts(["a", "b"], None, ["1", "2"])
-    assert unlabelled.some([1]) == LabelledTexts(["b"], None, ["2"])
+    assert unlabelled.select([1]) == LabelledTexts(["b"], None, ["2"])
 
 
 def test_several_files_in_order(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_several_files_in_order(tmp_path: Path) -> None:
     second = file(tmp_path, "b.jsonl", '{"text": "3", "label": "z"}\n')
     found = read_labelled([second, first])
     assert found.labels == ["z", "x", "y"]
-    assert found.places[0::2] == [f"'{second}', row 1", f"'{first}', row 2"]
+    assert found.locations[0::2] == [f"'{second}', row 1", f"'{first}', row 2"]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_lines_of_plain_text_stay_aligned(tmp_path: Path) -> None:
     path = file(tmp_path, "a.txt", "one\n\n \ntwo\n")
     found = read_unlabelled([path], ReadOptions(column="text"))
     assert found.texts == ["one", "", " ", "two"]
-    assert found.places[3] == f"'{path}', line 4"
+    assert found.locations[3] == f"'{path}', line 4"
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_ag_news_has_its_own_columns() -> None:
     found = read_labelled("ag_news:test", ReadOptions(column="body"), label_column="y")
     assert found.labels == [names[number] for number in numbers]
     assert found.texts[0].startswith("Unions representing workers at Turner")
-    assert found.places[-1] == "'ag_news:test', row 7600"
+    assert found.locations[-1] == "'ag_news:test', row 7600"
     assert read_unlabelled("ag_news:test").texts == found.texts
 
 

@@ -16,15 +16,15 @@ from tests.classify.toy import WORDS, toy_model, toy_texts
 from elmo.classify import features as text_rows
 from elmo.classify.features import (
     FrozenFeatures,
-    TextRows,
+    TokenizedTexts,
     batches_by_length,
-    begin_as_given,
-    check_given,
-    cut_into_words,
-    own_numbers,
-    own_vocabulary,
+    build_task_vocabulary,
+    check_vector_size,
+    init_from_word_vectors,
     shuffled_batches,
-    with_given,
+    task_ids,
+    tokenize_texts,
+    with_pretrained_words,
     word_size,
 )
 from elmo.embed.mix import PackedLayers
@@ -38,10 +38,10 @@ from elmo.text.vocabulary import UNKNOWN
 
 def test_frequent_words_first_then_by_alphabet() -> None:
     texts = [["b", "a", "c"], ["a", "b"], ["a", "d", "d"]]
-    own = own_vocabulary(texts, min_count=2)
+    own = build_task_vocabulary(texts, min_count=2)
     assert own.words[3:] == ("a", "b", "d")
     assert own.counts[3:] == (3, 2, 2)
-    assert own == own_vocabulary(texts[::-1], min_count=2)
+    assert own == build_task_vocabulary(texts[::-1], min_count=2)
     assert own.id("c") == 2
 
 
@@ -54,24 +54,24 @@ def given_own_words(rows: dict[str, list[float]]) -> StaticVectors:
 def test_a_word_without_a_row_takes_that_of_its_lower_case_form(
     words: list[str], lower_case: bool
 ) -> None:
-    own = own_vocabulary([["Cat", "cat", "dog"]], 1)
+    own = build_task_vocabulary([["Cat", "cat", "dog"]], 1)
     rows = {"Cat": own.id("Cat"), "cat": own.id("cat"), "CAT": own.id("cat"), "Dog": own.id("dog")}
     known = rows if lower_case else {word: rows[word] for word in ("Cat", "cat")}
     expected = [known.get(word, UNKNOWN) for word in words]
-    assert own_numbers(own, words, lower_case).tolist() == expected
+    assert task_ids(own, words, lower_case).tolist() == expected
 
 
 def test_given_words_come_behind_and_begin_as_given() -> None:
-    own = own_vocabulary([["Cat", "Cat", "sat", "the"]], 1)
+    own = build_task_vocabulary([["Cat", "Cat", "sat", "the"]], 1)
     vectors = given_own_words(
         {"the": [1, 2], "cat": [3, 4], "yak": [5, 6], "two words": [7, 8], "<unk>": [9, 9]}
     )
-    grown = with_given(own, vectors)
+    grown = with_pretrained_words(own, vectors)
     assert grown.words == (*own.words, "cat", "yak", "<unk>")
     torch.manual_seed(0)
     table = torch.randn(len(grown), 3)
     drawn = table.clone()
-    begin_as_given(table, grown, vectors)
+    init_from_word_vectors(table, grown, vectors)
     rows = {word: row.tolist() for word, row in zip(grown.words, table, strict=True)}
     first = {word: row.tolist() for word, row in zip(grown.words, drawn, strict=True)}
     assert rows["the"] == [1, 2, first["the"][2]]
@@ -83,16 +83,16 @@ def test_given_words_come_behind_and_begin_as_given() -> None:
 
 
 def test_vectors_longer_than_own_ones_are_refused() -> None:
-    check_given(given_own_words({"cat": [1, 2, 3]}), 3)
+    check_vector_size(given_own_words({"cat": [1, 2, 3]}), 3)
     with pytest.raises(UserError, match="--own-words 4 or more"):
-        check_given(given_own_words({"cat": [1, 2, 3, 4]}), 3)
+        check_vector_size(given_own_words({"cat": [1, 2, 3, 4]}), 3)
 
 
 def test_vectors_of_other_words_are_refused() -> None:
     vectors = given_own_words({"yak": [1, 2]})
-    own = with_given(own_vocabulary([["cat"]], 1), vectors)
+    own = with_pretrained_words(build_task_vocabulary([["cat"]], 1), vectors)
     with pytest.raises(UserError, match="none of the words"):
-        begin_as_given(torch.zeros(len(own), 3), own, vectors)
+        init_from_word_vectors(torch.zeros(len(own), 3), own, vectors)
 
 
 # Texts are cut once, and read in any grouping they give the same layers.
@@ -100,7 +100,7 @@ def test_vectors_of_other_words_are_refused() -> None:
 
 def test_long_texts_are_cut_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        cut = cut_into_words(toy_model(), ["the cat sat on", "rain", ["a", "b", "c"]], 2)
+        cut = tokenize_texts(toy_model(), ["the cat sat on", "rain", ["a", "b", "c"]], 2)
     assert cut == [["the", "cat"], ["rain"], ["a", "b"]]
     assert "first 2 words: 2 of 3" in caplog.text
 
@@ -108,8 +108,8 @@ def test_long_texts_are_cut_and_it_is_said(caplog: pytest.LogCaptureFixture) -> 
 def test_all_texts_are_read_once_as_if_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_rows, "TOKENS_AT_ONCE", 20)
     loaded = toy_model()
-    words = [*cut_into_words(loaded, toy_texts(30).texts, 5), []]
-    rows = TextRows(words, own_vocabulary([WORDS], 1))
+    words = [*tokenize_texts(loaded, toy_texts(30).texts, 5), []]
+    rows = TokenizedTexts(words, build_task_vocabulary([WORDS], 1))
     seen: list[int] = []
     for numbers, read in rows.read_all(loaded.model):
         seen += numbers
@@ -118,7 +118,7 @@ def test_all_texts_are_read_once_as_if_alone(monkeypatch: pytest.MonkeyPatch) ->
                 alone = rows.read([row], loaded.model)
             length = len(words[row])
             assert int(read.lengths[place]) == length
-            assert alone.words[0].tolist() == rows.own.encode(words[row]).tolist()
+            assert alone.task_ids[0].tolist() == rows.task_vocabulary.encode(words[row]).tolist()
             assert isinstance(alone.layers, torch.Tensor)
             torch.testing.assert_close(
                 read.layers[:, place, :length], alone.layers[:, 0], rtol=0, atol=1e-6
@@ -128,7 +128,7 @@ def test_all_texts_are_read_once_as_if_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_gradients_flow_when_they_are_on() -> None:
     loaded = toy_model()
-    rows = TextRows([["the", "cat"]], own_vocabulary([WORDS], 1))
+    rows = TokenizedTexts([["the", "cat"]], build_task_vocabulary([WORDS], 1))
     rows.read([0], loaded.model).layers.sum().backward()
     assert all(p.grad is not None for p in loaded.model.forward_stack.parameters())
 
@@ -138,8 +138,8 @@ HALF = 2.0**-11
 """What half precision rounds by, at most, of a number."""
 
 
-def rows() -> TextRows:
-    return TextRows(TEXTS, own_vocabulary([WORDS], 1))
+def rows() -> TokenizedTexts:
+    return TokenizedTexts(TEXTS, build_task_vocabulary([WORDS], 1))
 
 
 @pytest.mark.parametrize("memory", [1.0, 0.0])
@@ -153,7 +153,7 @@ def test_kept_layers_are_those_read_anew(tmp_path: Path, memory: float) -> None:
         assert isinstance(kept.layers, PackedLayers)
         torch.testing.assert_close(kept.layers.unpacked(), anew.layers, rtol=HALF, atol=1e-6)
         assert torch.equal(kept.lengths, anew.lengths)
-        assert torch.equal(kept.words, anew.words)
+        assert torch.equal(kept.task_ids, anew.task_ids)
 
 
 def test_disk_and_memory_give_the_same_and_no_file_is_left(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_the_surest_come_first() -> None:
 
 def test_as_many_as_asked_for_with_their_places() -> None:
     places = [f"row {number}" for number in range(5)]
-    found = most_confident_mistakes(PROBABILITIES, GOLD, TEXTS, "abc", 2, places=places)
+    found = most_confident_mistakes(PROBABILITIES, GOLD, TEXTS, "abc", 2, locations=places)
     assert [mistake.place for mistake in found] == ["row 3", "row 2"]
 
 

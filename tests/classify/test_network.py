@@ -14,8 +14,8 @@ from torch import Tensor
 from elmo.classify.config import NetworkConfig
 from elmo.classify.network import (
     ClassifierNetwork,
+    LayerSum,
     Poolable,
-    SumOfLayers,
     TextLayers,
     TextPooling,
     Vectors,
@@ -32,7 +32,7 @@ DIM = 2 * WIDTH
 
 
 def pooled(part: Poolable, weight: Tensor, weights: Tensor, lengths: Tensor) -> list[Tensor]:
-    return [part.scores(weight), part.summed(weights), part.highest(lengths)]
+    return [part.scores(weight), part.weighted_sums(weights), part.maximum(lengths)]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(1, 3), st.integers(0, 99))
@@ -50,15 +50,15 @@ def test_a_sum_of_layers_is_its_vectors(lengths: list[int], padding: int, seed: 
     factors, weight, weights = learned
     packed = PackedLayers.of(layers)
     written = torch.einsum("l,lbwd->bwd", factors, layers)
-    by_layer = pooled(SumOfLayers.of(packed, factors), weight, weights, counts)
+    by_layer = pooled(LayerSum.of(packed, factors), weight, weights, counts)
     by_word = pooled(Vectors(written), weight, weights, counts)
     torch.testing.assert_close(by_layer, by_word, rtol=0, atol=1e-12)
     upstream = [torch.randn_like(one) for one in by_word]
     gradients = [torch.autograd.grad(some, learned, upstream) for some in (by_layer, by_word)]
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-11)
     with torch.no_grad():
-        fixed = SumOfLayers.of(packed, factors.detach())
-        torch.testing.assert_close(fixed.highest(counts), by_word[2], rtol=0, atol=1e-12)
+        fixed = LayerSum.of(packed, factors.detach())
+        torch.testing.assert_close(fixed.maximum(counts), by_word[2], rtol=0, atol=1e-12)
 
 
 LAYERS_network, DIM_network, CLASSES, OWN = 3, 4, 2, 7
@@ -85,7 +85,8 @@ def test_against_numpy() -> None:
     given = texts([3])
     state = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
     words = np.concatenate(
-        [given.layers[:, 0].numpy().mean(0), state["own_words.weight"][given.words[0]]], axis=1
+        [given.layers[:, 0].numpy().mean(0), state["task_embedding.weight"][given.task_ids[0]]],
+        axis=1,
     )
     text = words.mean(0)
     text = (text - text.mean()) / np.sqrt(text.var() + 1e-5)
@@ -115,7 +116,7 @@ def test_each_text_as_if_alone(settings: dict[str, Any]) -> None:
         alone = TextLayers(
             together.layers[:, row : row + 1, :length],
             together.lengths[row : row + 1],
-            together.words[row : row + 1, :length],
+            together.task_ids[row : row + 1, :length],
         )
         torch.testing.assert_close(scores[row], network(alone)[0], rtol=0, atol=1e-12)
 

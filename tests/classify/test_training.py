@@ -24,7 +24,12 @@ from elmo.bilm.model import Randomness
 from elmo.classify.classifier import evaluate, load_classifier
 from elmo.classify.config import ClassifierConfig, FineTuningConfig, LearningConfig, NetworkConfig
 from elmo.classify.data import LabelledTexts, Labels, development_split
-from elmo.classify.features import FrozenFeatures, TextRows, cut_into_words, own_vocabulary
+from elmo.classify.features import (
+    FrozenFeatures,
+    TokenizedTexts,
+    build_task_vocabulary,
+    tokenize_texts,
+)
 from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.training import (
     EpochReport,
@@ -355,8 +360,8 @@ def test_the_same_seed_gives_the_same_classifier_and_leaves_chance_alone() -> No
 
 
 def test_layers_computed_before_change_nothing(tmp_path: Path) -> None:
-    words = cut_into_words(MODEL, DATA.texts, 100)
-    texts = TextRows(words, own_vocabulary(words, 1))
+    words = tokenize_texts(MODEL, DATA.texts, 100)
+    texts = TokenizedTexts(words, build_task_vocabulary(words, 1))
     features = FrozenFeatures.compute(texts, MODEL.model, memory=1, folder=tmp_path)
     given = train(MODEL, DATA, BASE, Surroundings(features=features))
     np.testing.assert_array_equal(given.probabilities, train(MODEL, DATA, BASE).probabilities)
@@ -532,8 +537,8 @@ def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> No
         word_vectors=vectors,
     )  # fmt: skip
     again = load_classifier(tmp_path / "out")
-    assert again.network.own_words is not None
-    assert again.network.own_words.weight[again.own.id("zebra")].tolist() == [3, 4, 0, 0]
+    assert again.network.task_embedding is not None
+    assert again.network.task_embedding.weight[again.own.id("zebra")].tolist() == [3, 4, 0, 0]
     texts = ["the Zebra", "Hail on a cat", "a cat"]
     expected = made.trained.classifier.probabilities(texts)
     np.testing.assert_array_equal(again.probabilities(texts), expected)
@@ -572,14 +577,14 @@ class Setting:
     def __init__(self, tmp_path: Path, learning: LearningConfig | None = None) -> None:
         data = toy_texts()
         labels = Labels.of(data.labels or ())
-        classes = labels.encode(data.labels or (), data.places)
-        words = cut_into_words(LOADED, data.texts, 100)
-        texts = TextRows(words, own_vocabulary([WORDS], 1))
+        classes = labels.encode(data.labels or (), data.locations)
+        words = tokenize_texts(LOADED, data.texts, 100)
+        texts = TokenizedTexts(words, build_task_vocabulary([WORDS], 1))
         self.config = toy_config(learning=learning)
         self.task = Task(texts, classes, development_split(classes, 0.2, 0))
         features = FrozenFeatures.compute(texts, LOADED.model, memory=1, folder=tmp_path)
         torch.manual_seed(0)
-        self.network = ClassifierNetwork(self.config.network, 3, 12, 2, len(texts.own))
+        self.network = ClassifierNetwork(self.config.network, 3, 12, 2, len(texts.task_vocabulary))
         learning = self.config.learning
         epochs = learning.epochs_for(len(self.task.split.train))
         self.phase = network_phase(self.network, features, learning, epochs)
@@ -665,10 +670,10 @@ def test_a_loss_that_is_no_number_stops_and_restores(tmp_path: Path) -> None:
 
 
 def phase(**settings: float) -> Phase:
-    own = own_vocabulary([WORDS], 1)
+    own = build_task_vocabulary([WORDS], 1)
     network = ClassifierNetwork(toy_config().network, 3, 12, 2, len(own))
     learning = LearningConfig(text_rate=0.25, fine_tuning=FineTuningConfig(**settings))  # pyright: ignore
-    return fine_tuning_phase(network, TextRows([["the", "cat"]], own), LOADED.model, learning)
+    return fine_tuning_phase(network, TokenizedTexts([["the", "cat"]], own), LOADED.model, learning)
 
 
 def learning_parts(one: Phase) -> list[bool]:
@@ -722,7 +727,7 @@ def test_the_language_model_loss_joins_in_training_only() -> None:
 
 
 def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
-    network = ClassifierNetwork(NetworkConfig(own_words=4), 3, 2, 2, own_vocabulary=9)
+    network = ClassifierNetwork(NetworkConfig(own_words=4), 3, 2, 2, task_words=9)
     own = network.own_words
     assert own is not None
     before = own.weight.detach().clone()
@@ -744,7 +749,7 @@ def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
 @pytest.mark.parametrize("hidden", [0, 5])
 def test_what_reads_a_text_and_a_learned_function_have_rates_of_their_own(hidden: int) -> None:
     config = NetworkConfig(mix=MixConfig(mix="function"), own_words=4, hidden=hidden)
-    network = ClassifierNetwork(config, 3, 2, 2, own_vocabulary=9)
+    network = ClassifierNetwork(config, 3, 2, 2, task_words=9)
     learning = LearningConfig(learning_rate=0.1, function_rate=0.5, text_rate=0.2)
     one = network_phase(network, _NoFeatures(), learning, 1)
     optimizers = build_optimizers(one, learning)

@@ -19,8 +19,7 @@ from elmo.embed.config import NeighbourConfig
 from elmo.embed.embedder import Embedder
 from elmo.embed.embedder import Progress as Progress_of_embedder
 from elmo.embed.neighbours import find_neighbours
-from elmo.static.config import SkipGramConfig, SvdConfig
-from elmo.static.train import Progress, train_static
+from elmo.static.train import Progress, SkipGramConfig, SvdConfig, train_static
 from elmo.static.vectors import StaticVectors
 
 # elmo static writes what the library makes, by either method, and tells mistakes in one line.

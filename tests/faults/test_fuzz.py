@@ -29,13 +29,7 @@ from tests.faults.mutations import mutated
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.classify.classifier import (
-    DESCRIPTION,
-    NETWORK,
-    OWN_WORDS,
-    load_classifier,
-    save_classifier,
-)
+from elmo.classify.classifier import DESCRIPTION, NETWORK, TASK_WORDS, load_classifier
 from elmo.errors import UserError
 from elmo.model_folder import load_model, save_config, save_weights
 from elmo.text.config import ReadOptions
@@ -113,8 +107,8 @@ def file_of_model(name: str) -> Callable[[Path], list[Path]]:
 
 
 def classifier(folder: Path) -> list[Path]:
-    save_classifier(trained(), folder)
-    return [folder / DESCRIPTION, folder / NETWORK, folder / OWN_WORDS]
+    trained().save_pretrained(folder)
+    return [folder / DESCRIPTION, folder / NETWORK, folder / TASK_WORDS]
 
 
 def open_classifier(path: Path) -> object:

@@ -89,7 +89,7 @@ def main() -> None:
     for name in ("words", "characters"):
         arrays |= vectors(name, elmo.Embedder.from_pretrained(HERE / name), TEXTS)
     for name in ("classifier", "fine_tuned"):
-        arrays[f"{name} probabilities"] = elmo.load_classifier(HERE / name).probabilities(TEXTS)
+        arrays[f"{name} probabilities"] = elmo.load_classifier(HERE / name).predict_proba(TEXTS)
     arrays |= shipped_vectors()
     np.savez_compressed(HERE / "expected.npz", **arrays)
     stored = {
@@ -149,7 +149,7 @@ def shipped_vectors() -> dict[str, np.ndarray]:
         "shipped all zero pooled": embedder.encode(NEWS, layer="all"),
         "shipped mix warm pooled": embedder.encode(NEWS, start="warm"),
         "shipped all zero tokens": np.concatenate(words, axis=1),
-        "shipped probabilities": elmo.load_classifier().probabilities(NEWS),
+        "shipped probabilities": elmo.load_classifier().predict_proba(NEWS),
     }
 
 

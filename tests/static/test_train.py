@@ -1,4 +1,4 @@
-"""Skip-gram gives the same vectors each time, and finds what belongs together."""
+"""Static vectors against NumPy, formulas and loops; the same seed gives the same vectors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from tests.static.topics import COLOURS, TOPICS, topical_texts
 
+from elmo.config import check, from_json, to_json
 from elmo.errors import ConfigError, UserError
-from elmo.static import train as cooccurrence
-from elmo.static import train as skip_gram
-from elmo.static.config import SkipGramConfig, SvdConfig, WordsConfig
+from elmo.static import train
 from elmo.static.train import (
     CorpusDocuments,
     Progress,
+    SkipGramConfig,
+    SvdConfig,
+    WordsConfig,
     corpus_vocabulary,
     count_pairs,
     encode_texts,
     factorise,
-    ignore,
     ppmi,
     skip_gram_vectors,
     static_vectors,
@@ -106,7 +107,7 @@ def test_a_text_without_pairs_is_refused() -> None:
         svd_vectors(documents, vocabulary, SvdConfig(dim=2, shift=1))
 
 
-# Whoever listens hears the stages in order; whoever does not hears nothing.
+# Progress is reported stage by stage.
 
 
 def test_the_stages_come_in_order(tmp_path: Path) -> None:
@@ -125,11 +126,6 @@ def test_the_stages_come_in_order(tmp_path: Path) -> None:
         Progress("counting pairs of words", 0, 1000),
     ]
     assert [one.stage.split()[0] for one in told[2:]] == ["factorising"]
-
-
-def test_nobody_need_listen(capsys: pytest.CaptureFixture[str]) -> None:
-    ignore(Progress("training", 1, 2))
-    assert capsys.readouterr().out == ""
 
 
 # From a file to vectors: the same as from its words, and only from those to train on.
@@ -251,7 +247,7 @@ def test_counts_are_those_of_a_double_loop(
     documents: list[list[int]], window: int, weighted: bool, at_once: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cooccurrence, "TOKENS_AT_ONCE", at_once)
+        patch.setattr(train, "TOKENS_AT_ONCE", at_once)
         counts = count_pairs(as_ids(documents), WORDS, window=window, distance_weighting=weighted)
     found = counts.toarray()
     np.testing.assert_allclose(found, by_loops(documents, window, weighted), rtol=1e-12)
@@ -317,7 +313,7 @@ def test_unknown_words_are_as_if_they_were_not_there() -> None:
 
 def test_no_word_of_a_long_text_is_passed_over() -> None:
     vocabulary, texts = topical_texts()
-    sentences = skip_gram._Sentences(
+    sentences = train.Sentences(
         encode_texts([[word for text in texts for word in text] * 14, [], texts[0]], vocabulary),
         vocabulary.words,
         1,
@@ -328,7 +324,7 @@ def test_no_word_of_a_long_text_is_passed_over() -> None:
 
 
 def test_progress_counts_texts_of_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skip_gram, "REPORT_EVERY", 100)
+    monkeypatch.setattr(train, "REPORT_EVERY", 100)
     vocabulary, texts = topical_texts()
     told: list[Progress] = []
     config = replace(CONFIG, epochs=2)
@@ -376,3 +372,55 @@ def test_the_vocabulary_has_at_most_so_many_words(corpus: Corpus) -> None:
 def test_too_little_text_is_told(corpus: Corpus) -> None:
     with pytest.raises(UserError, match="no word is seen 9 times; lower --min-count"):
         corpus_vocabulary(corpus, WordsConfig(min_count=9))
+
+
+# Settings say everything that is wrong with them at once.
+
+
+@pytest.mark.parametrize("config", [SvdConfig(), SkipGramConfig()])
+def test_defaults_are_sound_and_survive_json(config: SvdConfig | SkipGramConfig) -> None:
+    check(config)
+    assert from_json(type(config), to_json(config), "here") == config
+
+
+def test_every_problem_of_counting_is_told() -> None:
+    wrong = SvdConfig(
+        window=0,
+        dim=0,
+        min_count=0,
+        max_vocabulary=3,
+        seed=-1,
+        shift=0.5,
+        context_smoothing=1.5,
+        eigenvalue_power=-0.1,
+        iterations=-1,
+    )
+    with pytest.raises(ConfigError) as caught:
+        check(wrong)
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "window",
+        "dim",
+        "min_count",
+        "max_vocabulary",
+        "seed",
+        "shift",
+        "context_smoothing",
+        "eigenvalue_power",
+        "iterations",
+    ]
+
+
+def test_every_problem_of_skip_gram_is_told() -> None:
+    wrong = SkipGramConfig(
+        seed=2**32, negatives=0, epochs=0, threads=0, learning_rate=0, subsample=1
+    )
+    with pytest.raises(ConfigError) as caught:
+        check(wrong)
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "seed",
+        "negatives",
+        "epochs",
+        "threads",
+        "learning_rate",
+        "subsample",
+    ]

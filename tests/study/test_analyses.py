@@ -12,7 +12,7 @@ from tests.study.toys import toy_data
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
-from elmo.classify.features import own_vocabulary
+from elmo.classify.features import build_task_vocabulary
 from elmo.embed.embedder import Embedder
 from elmo.model_folder import LoadedModel
 from elmo.static.vectors import StaticVectors
@@ -31,7 +31,7 @@ STATIC = StaticVectors(WORDS, torch.eye(3).numpy())
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
     torch.manual_seed(0)
-    model = BiLM(BiLMConfig(word_dim=8, hidden=8), own_vocabulary(DATA.words, 1))
+    model = BiLM(BiLMConfig(word_dim=8, hidden=8), build_task_vocabulary(DATA.words, 1))
     return Embedder(LoadedModel(model, TokenizerConfig()))
 
 
@@ -79,7 +79,7 @@ def senses(tmp_path: Path) -> Path:
 
 def test_static_vectors_give_chance_and_layers_what_they_know(senses: Path) -> None:
     torch.manual_seed(0)
-    vocabulary = own_vocabulary(DATA.words, 1)
+    vocabulary = build_task_vocabulary(DATA.words, 1)
     model = BiLM(BiLMConfig(word_dim=8, hidden=8), vocabulary)
     embedder = Embedder(LoadedModel(model, TokenizerConfig()))
     static = StaticVectors(("bank", "loan"), np.eye(2, dtype=np.float32))

@@ -37,7 +37,7 @@ def test_each_word_has_its_vector_and_padding_none() -> None:
         expected = VECTORS.embed(DATA.words[row]) / loudness
         np.testing.assert_allclose(read.layers[0, place].numpy(), expected, rtol=1e-6)
     assert read.lengths.tolist() == [7, 7, 7]
-    assert torch.equal(read.words, TEXTS.own_numbers(rows))
+    assert torch.equal(read.task_ids, TEXTS.task_ids(rows))
 
 
 def test_the_scale_of_the_vectors_does_not_matter() -> None:
@@ -50,7 +50,7 @@ def test_nothing_has_no_numbers_but_own_words() -> None:
     fewer = DATA.rows_for(DATA.split, 3)
     read = NoFeatures(TEXTS).for_texts(fewer).read([1, 2])
     assert read.layers.shape == (1, 2, 7, 0)
-    assert torch.equal(read.words, fewer.own_numbers([1, 2]))
+    assert torch.equal(read.task_ids, fewer.task_ids([1, 2]))
 
 
 def given_vectors(value: float) -> StaticVectors:
@@ -87,7 +87,7 @@ def test_words_given_with_a_vector_have_one_of_their_own_too() -> None:
     split = DATA.part(5, None, 0)
     rows = replace(DATA, word_vectors=given_vectors(1.0)).rows_for(split, 1)
     known = {*DATA.rows_for(split, 1).own.words, "bank", "unheard"}
-    assert set(rows.own.words) == known
+    assert set(rows.task_vocabulary.words) == known
     assert rows.lower_case
 
 

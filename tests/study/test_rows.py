@@ -16,12 +16,11 @@ from sklearn.svm import LinearSVC
 from tests.study.test_results import outcome
 from tests.study.toys import TINY, TOPICS, toy_bench, toy_data, toy_request
 
-from elmo.classify.features import own_vocabulary
+from elmo.classify.features import build_task_vocabulary
 from elmo.embed.config import MixConfig
 from elmo.errors import UserError
 from elmo.files import sha256
-from elmo.static.config import SkipGramConfig, SvdConfig
-from elmo.static.train import encode_texts, svd_vectors
+from elmo.static.train import SkipGramConfig, SvdConfig, encode_texts, svd_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.data import NoFeatures, StaticFeatures
 from elmo.study.jobs import Failure, StepProgress
@@ -305,7 +304,7 @@ def test_they_are_made_of_the_training_texts_alone(tmp_path: Path) -> None:
     texts = [text.split() for text in DATA.texts[:80]]
     kept = [words for words in texts if not is_held_out(words, 0.3)]
     assert len(kept) < 80
-    vocabulary = own_vocabulary(kept, 2)
+    vocabulary = build_task_vocabulary(kept, 2)
     expected = svd_vectors(encode_texts(kept, vocabulary), vocabulary, CONFIG_vectors)
     found = StaticVectors.load(path)
     assert found.words == expected.words

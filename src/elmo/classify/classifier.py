@@ -1,18 +1,19 @@
-"""Classifier folders: self-contained, data only, loaded in one call.
+"""`TextClassifier`: trained on texts and labels, saved to and loaded from a folder.
 
 classifier.json          settings, labels, and which biLM it needs
 classifier.safetensors   the network
-own_words.txt            the words it has vectors of its own for
-bilm/                    the biLM, unless the folder names one elsewhere
+own_words.txt            the words that have a task embedding
+bilm/                    the biLM, unless the folder refers to one elsewhere
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.classify.config import ClassifierConfig
-from elmo.classify.data import LabelledTexts, Labels
-from elmo.classify.features import OnTexts, TextRows, cut_into_words
-from elmo.classify.metrics import Metrics, Mistake, measure, most_confident_mistakes
+from elmo.classify.data import LabelledTexts, encode_labels
+from elmo.classify.features import MAX_WORD_VECTORS, OnTexts, TokenizedTexts, tokenize_texts
+from elmo.classify.metrics import Evaluation, measure, most_confident_mistakes
 from elmo.classify.network import ClassifierNetwork, TextLayers
-from elmo.config import CLASSIFIER, check, from_json, to_json
-from elmo.errors import UserError
+from elmo.config import BILM as NEWS_BILM
+from elmo.config import CLASSIFIER as NEWS_CLASSIFIER
+from elmo.config import check, from_json, to_json
+from elmo.errors import UserError, require_extra
 from elmo.files import read_json, sha256, write_json
 from elmo.language_model import is_official, official_files, open_model
 from elmo.model_folder import (
@@ -40,76 +43,303 @@ from elmo.model_folder import (
     save_weights,
     without_weights,
 )
+from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
 
-# A classifier that is ready to be used: texts in, a probability for each label out.
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a classifier says of a text."""
-
-    label: str
-    probabilities: dict[str, float]
-    empty: bool
-    """The text has no words, so the label says nothing of it."""
-
-
-@dataclass(frozen=True)
-class TextClassifier:
-    """A biLM, the network on top of it, and the names of the classes."""
-
-    loaded: LoadedModel
-    network: ClassifierNetwork
-    own: Vocabulary
-    """The words for which the network has vectors of its own."""
-    labels: Labels
-    config: ClassifierConfig
-
-    def rows(self, texts: Sequence[Text]) -> TextRows:
-        """Texts cut into words, ready to be read."""
-        if isinstance(texts, str):
-            raise UserError("expected several texts, got one string; put it in a list: [text]")
-        network = self.config.network
-        words = cut_into_words(self.loaded, texts, network.max_words)
-        return TextRows(words, self.own, network.own_lower_case)
-
-    def probabilities(
-        self, texts: Sequence[Text] | TextRows, on_texts: OnTexts | None = None
-    ) -> NDArray[np.float32]:
-        """The probability of each class, (texts, classes); of a text always the same, whatever
-        stands beside it."""
-        rows = texts if isinstance(texts, TextRows) else self.rows(texts)
-        found = np.zeros((len(rows), len(self.labels)), np.float32)
-        for numbers, read in rows.read_all(self.loaded.model):
-            own = rows.own_numbers(numbers).to(self.loaded.model.device)
-            with torch.no_grad():
-                scores = self.network(TextLayers(read.layers, read.lengths, own))
-            found[numbers] = scores.softmax(dim=1).float().cpu().numpy()
-            if on_texts is not None:
-                on_texts(len(numbers), int(read.lengths.sum()))
-        return found
-
-    def predict(self, texts: Sequence[Text]) -> list[Prediction]:
-        """The most probable label of each text, with all probabilities."""
-        rows = self.rows(texts)
-        return [
-            Prediction(
-                label=self.labels.names[int(probabilities.argmax())],
-                probabilities=dict(zip(self.labels.names, probabilities.tolist(), strict=True)),
-                empty=not words,
-            )
-            for words, probabilities in zip(rows.words, self.probabilities(rows), strict=True)
-        ]
-
-
 FORMAT = 1
-DESCRIPTION, NETWORK, OWN_WORDS, BILM = (
+DESCRIPTION, NETWORK, TASK_WORDS, BILM = (
     "classifier.json",
     "classifier.safetensors",
     "own_words.txt",
     "bilm",
 )
+SAVED_NAMES = {"task_embedding.weight": "own_words.weight"}
+"""Tensors whose name in classifier.safetensors is not that of the module."""
+
+log = logging.getLogger(__name__)
+
+
+class TextClassifier:
+    """Assigns one of several labels to each text: a biLM, and a network over its layers.
+
+    Shaped like a scikit-learn classifier. Texts are strings or lists of words.
+
+    Args:
+        model: Folder of a biLM, or of official files. Default: the news model that comes with elmo.
+        config: Settings of network and training. Default: `ClassifierConfig()`.
+        word_vectors: File of word vectors in word2vec's or GloVe's format that initialise the task
+            embeddings. Default: none, they start random.
+        device: "cpu", "cuda", "cuda:1", …
+
+    Example:
+        >>> classifier = TextClassifier().fit(texts, labels)
+        >>> classifier.predict(["Oil prices fell on Monday ."])
+        array(['Business'], dtype='<U8')
+        >>> classifier.save_pretrained("topics")
+        >>> classifier = TextClassifier.from_pretrained("topics")
+    """
+
+    classes_: NDArray[Any]
+    """The labels in the order of the columns of `predict_proba`; set by `fit`."""
+    config_: ClassifierConfig
+    """The settings it was trained with."""
+    language_model: LoadedModel
+    network: ClassifierNetwork
+    task_vocabulary: Vocabulary
+    """The words that have a task embedding."""
+    labels: tuple[str, ...]
+    """The labels as they are saved."""
+
+    def __init__(
+        self,
+        model: Path | str = NEWS_BILM,
+        config: ClassifierConfig | None = None,
+        *,
+        word_vectors: Path | str | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.word_vectors = word_vectors
+        self.device = device
+
+    @classmethod
+    def from_parts(
+        cls,
+        language_model: LoadedModel,
+        network: ClassifierNetwork,
+        task_vocabulary: Vocabulary,
+        labels: Sequence[str],
+        config: ClassifierConfig,
+    ) -> TextClassifier:
+        """A classifier that has been trained already."""
+        classifier = cls(config=config, device=str(language_model.model.device))
+        classifier._set(language_model, network, task_vocabulary, labels)
+        classifier.config_, classifier.classes_ = config, np.array(labels)
+        return classifier
+
+    @classmethod
+    def from_pretrained(
+        cls, folder: Path | str = NEWS_CLASSIFIER, *, device: str = "cpu"
+    ) -> TextClassifier:
+        """Load a classifier folder. Default: the news classifier that comes with elmo.
+
+        Sizes are checked against the settings before memory is allocated. Raises `UserError` for a
+        damaged folder, and for one that refers to a biLM whose weights have changed.
+        """
+        folder = Path(folder)
+        description = describe_classifier(folder)
+        reference = Path(description.bilm.path)
+        bilm = reference if reference.is_absolute() else _inside(folder, description.bilm.path)
+        loaded = open_model(bilm, device)
+        if sha256(weights_file(bilm)) != description.bilm.sha256:
+            raise UserError(
+                f"{bilm}: not the biLM that the classifier in {folder} was trained on (its weights "
+                "have another checksum); put the right one there, or train the classifier again"
+            )
+        loaded.model.requires_grad_(False)
+        task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
+        sizes = loaded.model.config
+        with without_weights():
+            network = ClassifierNetwork(
+                description.config.network,
+                layers=1 + sizes.layers,
+                dim=2 * sizes.width,
+                classes=len(description.labels),
+                task_words=len(task_vocabulary),
+            )
+        shapes = {name: tuple(tensor.shape) for name, tensor in _saved_tensors(network).items()}
+        tensors = load_tensors(_inside(folder, NETWORK), shapes)
+        names = {saved: name for name, saved in SAVED_NAMES.items()}
+        network.load_state_dict(
+            {names.get(name, name): tensor.float() for name, tensor in tensors.items()}, assign=True
+        )
+        return cls.from_parts(
+            loaded,
+            network.eval().to(device),
+            task_vocabulary,
+            description.labels,
+            description.config,
+        )
+
+    def fit(self, texts: Iterable[Text], labels: Iterable[Any]) -> TextClassifier:
+        """Train on texts and their labels, of any type whose `str` tells them apart.
+
+        Returns:
+            The classifier itself.
+        """
+        from elmo.classify.training import train
+
+        rows: list[Any] = _several(texts)
+        values = list(labels)
+        names = [str(label) for label in values]
+        if len(rows) != len(values):
+            raise UserError(
+                f"expected one label per text, got {len(rows)} texts and {len(values)} labels"
+            )
+        vectors = None
+        if self.word_vectors is not None:
+            vectors = StaticVectors.load(self.word_vectors, MAX_WORD_VECTORS)
+        trained = train(
+            open_model(self.model, self.device),
+            LabelledTexts(rows, names, [f"row {row}" for row in range(len(rows))]),
+            self.config or ClassifierConfig(),
+            word_vectors=vectors,
+        ).classifier
+        value_of = dict(zip(names, values, strict=True))
+        self._set(trained.language_model, trained.network, trained.task_vocabulary, trained.labels)
+        self.config_ = trained.config_
+        self.classes_ = np.array([value_of[name] for name in self.labels])
+        return self
+
+    def predict(self, texts: Sequence[Text] | TokenizedTexts) -> NDArray[Any]:
+        """The most probable label of each text, (texts,)."""
+        best = self.predict_proba(texts).argmax(1)
+        return self.classes_[best]
+
+    @torch.no_grad()
+    def predict_proba(
+        self, texts: Sequence[Text] | TokenizedTexts, on_texts: OnTexts | None = None
+    ) -> NDArray[np.float32]:
+        """The probability of each label, (texts, classes), in the order of `classes_`.
+
+        What else is in the call changes a text's probabilities by at most about 1e-6. A text
+        without words gets the probabilities of zero vectors.
+        """
+        tokenized = texts if isinstance(texts, TokenizedTexts) else self.tokenize(texts)
+        probabilities = np.zeros((len(tokenized), len(self.classes_)), np.float32)
+        model = self.language_model.model
+        for rows, read in tokenized.read_all(model):
+            ids = tokenized.task_ids(rows).to(model.device)
+            scores = self.network(TextLayers(read.layers, read.lengths, ids))
+            probabilities[rows] = scores.softmax(dim=1).float().cpu().numpy()
+            if on_texts is not None:
+                on_texts(len(rows), int(read.lengths.sum()))
+        return probabilities
+
+    def score(self, texts: Sequence[Text], labels: Sequence[Any]) -> float:
+        """The accuracy of `predict`."""
+        gold: NDArray[Any] = np.asarray(labels)
+        return float((self.predict(texts) == gold).mean())
+
+    def evaluate(
+        self,
+        texts: Sequence[Text],
+        labels: Sequence[Any],
+        *,
+        locations: Sequence[str] | None = None,
+        on_texts: OnTexts | None = None,
+    ) -> Evaluation:
+        """Accuracy, precision, recall, F1, confusions, calibration and the worst mistakes.
+
+        Args:
+            locations: Where each text was read, for messages and mistakes.
+            on_texts: Called with the number of texts and words that are done.
+
+        Raises:
+            UserError: If training did not have one of the labels.
+        """
+        gold = encode_labels([str(label) for label in labels], self.labels, locations)
+        started = time.monotonic()
+        tokenized = self.tokenize(texts)
+        probabilities = self.predict_proba(tokenized, on_texts)
+        pace = len(gold) / (time.monotonic() - started)
+        shown = [text if isinstance(text, str) else " ".join(text) for text in texts]
+        mistakes = most_confident_mistakes(
+            probabilities, gold, shown, self.labels, locations=locations
+        )
+        return Evaluation(
+            measure(probabilities, gold, self.labels, rows_per_second=pace),
+            tuple(mistakes),
+            empty=tuple(np.flatnonzero(tokenized.lengths == 0).tolist()),
+        )
+
+    def tokenize(self, texts: Sequence[Text]) -> TokenizedTexts:
+        """The texts as `predict_proba` reads them: words, cut to `max_words`."""
+        if not hasattr(self, "network"):
+            raise UserError("this classifier is not trained yet; call fit, or use from_pretrained")
+        network = self.config_.network
+        words = tokenize_texts(self.language_model, _several(texts), network.max_words)
+        return TokenizedTexts(words, self.task_vocabulary, network.own_lower_case)
+
+    def save_pretrained(
+        self,
+        folder: Path | str,
+        *,
+        bilm: Path | None = None,
+        precision: Precision = "fp32",
+    ) -> None:
+        """Write a new or empty folder that `from_pretrained` loads.
+
+        Args:
+            bilm: Refer to the biLM in this folder, by path and checksum, instead of copying it.
+            precision: Of the saved weights; bf16 halves the size.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UserError(f"{folder}: expected a new or an empty folder, but it holds files")
+        dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+        tensors = {name: tensor.to(dtype) for name, tensor in _saved_tensors(self.network).items()}
+        save_tensors(folder / NETWORK, tensors)
+        self.task_vocabulary.save(folder / TASK_WORDS)
+        if bilm is None:
+            loaded, copied = self.language_model, folder / BILM
+            copied.mkdir()
+            own = ("format", "model", "tokenizer")
+            stages = {name: stage for name, stage in loaded.config.items() if name not in own}
+            save_config(copied, loaded.model.config, loaded.tokenizer, stages)
+            loaded.model.vocabulary.save(copied / VOCABULARY)
+            save_weights(copied / WEIGHTS, loaded.model, precision)
+        description = ClassifierDescription(
+            format=FORMAT,
+            labels=self.labels,
+            bilm=BiLMReference(
+                path=BILM if bilm is None else str(bilm.resolve()),
+                sha256=sha256(weights_file(bilm or folder / BILM)),
+            ),
+            config=self.config_,
+        )
+        write_json(folder / DESCRIPTION, to_json(description))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
+
+    def set_params(self, **params: Any) -> TextClassifier:
+        """Change arguments of the constructor; takes effect with the next `fit`."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                known = ", ".join(self.get_params())
+                raise UserError(f"unknown parameter {name!r}; expected one of {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "network"):
+            return f"TextClassifier(model={str(self.model)!r}, not trained)"
+        bilm = self.language_model.model.config
+        return (
+            f"TextClassifier({len(self.labels)} labels, biLM of {bilm.layers} layers, "
+            f"{2 * bilm.width} dimensions)"
+        )
+
+    def _set(
+        self,
+        language_model: LoadedModel,
+        network: ClassifierNetwork,
+        task_vocabulary: Vocabulary,
+        labels: Sequence[str],
+    ) -> None:
+        self.language_model = language_model
+        self.network = network
+        self.task_vocabulary = task_vocabulary
+        self.labels = tuple(labels)
+
+
+def load_classifier(folder: Path | str = NEWS_CLASSIFIER, device: str = "cpu") -> TextClassifier:
+    """`TextClassifier.from_pretrained`."""
+    return TextClassifier.from_pretrained(folder, device=device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +347,7 @@ class BiLMReference:
     """Which biLM a classifier was trained on."""
 
     path: str
-    """The folder, from the classifier's own; "bilm" is inside it."""
+    """The folder, relative to the classifier's; "bilm" is inside it."""
     sha256: str
     """Of its file of weights."""
 
@@ -132,50 +362,8 @@ class ClassifierDescription:
     config: ClassifierConfig
 
 
-def save_classifier(
-    classifier: TextClassifier,
-    folder: Path,
-    *,
-    bilm: Path | None = None,
-    precision: Precision = "fp32",
-) -> None:
-    """Write a classifier into an empty folder; with `bilm`, that folder is named, not copied."""
-    kind = torch.float32 if precision == "fp32" else torch.bfloat16
-    tensors = {name: tensor.to(kind) for name, tensor in _tensors(classifier.network).items()}
-    save_tensors(folder / NETWORK, tensors)
-    classifier.own.save(folder / OWN_WORDS)
-    if bilm is None:
-        _save_bilm(classifier.loaded, folder / BILM, precision)
-    reference = BiLMReference(
-        path=BILM if bilm is None else str(bilm.resolve()),
-        sha256=sha256(weights_file(bilm or folder / BILM)),
-    )
-    description = ClassifierDescription(
-        format=FORMAT,
-        labels=classifier.labels.names,
-        bilm=reference,
-        config=classifier.config,
-    )
-    write_json(folder / DESCRIPTION, to_json(description))
-
-
-def load_classifier(folder: Path | str = CLASSIFIER, device: str = "cpu") -> TextClassifier:
-    """Open a classifier folder, by default the news classifier that comes with elmo.
-
-    Sizes are checked against its settings before memory is taken.
-    """
-    folder = Path(folder)
-    description = describe_classifier(folder)
-    loaded = _bilm(folder, description.bilm, device)
-    own = Vocabulary.load(_inside(folder, OWN_WORDS))
-    network = _network(folder, description, loaded, len(own))
-    return TextClassifier(
-        loaded, network.to(device), own, Labels(description.labels), description.config
-    )
-
-
 def describe_classifier(folder: Path) -> ClassifierDescription:
-    """What a classifier folder says of itself."""
+    """Read classifier.json and check it."""
     if not (folder / DESCRIPTION).exists():
         raise UserError(
             f"{folder}: not a classifier folder, it has no {DESCRIPTION}; "
@@ -198,106 +386,8 @@ def weights_file(model: Path) -> Path:
     return official_files(model).weights if is_official(model) else model / WEIGHTS
 
 
-def _save_bilm(loaded: LoadedModel, folder: Path, precision: Precision) -> None:
-    folder.mkdir()
-    known = ("format", "model", "tokenizer")
-    stages = {name: stage for name, stage in loaded.config.items() if name not in known}
-    save_config(folder, loaded.model.config, loaded.tokenizer, stages)
-    loaded.model.vocabulary.save(folder / VOCABULARY)
-    save_weights(folder / WEIGHTS, loaded.model, precision)
-
-
-def _bilm(folder: Path, reference: BiLMReference, device: str) -> LoadedModel:
-    named = Path(reference.path)
-    path = named if named.is_absolute() else _inside(folder, reference.path)
-    loaded = open_model(path, device)
-    if sha256(weights_file(path)) != reference.sha256:
-        raise UserError(
-            f"{path}: not the biLM that the classifier in {folder} was trained on (its weights "
-            "have another checksum); put the right one there, or train the classifier anew"
-        )
-    loaded.model.requires_grad_(False)
-    return loaded
-
-
-def _network(
-    folder: Path, description: ClassifierDescription, loaded: LoadedModel, own: int
-) -> ClassifierNetwork:
-    bilm = loaded.model.config
-    with without_weights():
-        network = ClassifierNetwork(
-            description.config.network,
-            1 + bilm.layers,
-            2 * bilm.width,
-            len(description.labels),
-            own,
-        )
-    shapes = {name: tuple(tensor.shape) for name, tensor in _tensors(network).items()}
-    tensors = load_tensors(_inside(folder, NETWORK), shapes)
-    network.load_state_dict({name: one.float() for name, one in tensors.items()}, assign=True)
-    return network.eval()
-
-
-def _tensors(network: ClassifierNetwork) -> dict[str, Tensor]:
-    return {name: tensor.detach() for name, tensor in network.state_dict().items()}
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """A file of the folder, which may not lead out of it."""
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"{path}: leads out of the classifier folder, which holds its own files")
-    return path
-
-
-# How good a classifier is on labelled texts: figures, mistakes and pictures, written to files.
-
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What a classifier achieves on some texts."""
-
-    metrics: Metrics
-    mistakes: tuple[Mistake, ...]
-    """Those it was surest of, the surest first."""
-    empty: tuple[int, ...]
-    """The rows whose texts have no words."""
-
-
-def evaluate(
-    classifier: TextClassifier, data: LabelledTexts, on_texts: OnTexts | None = None
-) -> Evaluation:
-    """Classify texts whose labels are known; a label that training did not know is a mistake."""
-    if data.labels is None:
-        raise UserError("expected labelled texts, but these have no labels")
-    gold = classifier.labels.encode(data.labels, data.places)
-    started = time.monotonic()
-    rows = classifier.rows(data.texts)
-    probabilities = classifier.probabilities(rows, on_texts)
-    seconds = time.monotonic() - started
-    empty = tuple(row for row, words in enumerate(rows.words) if not words)
-    return judge(data, gold, probabilities, classifier.labels.names, empty, len(gold) / seconds)
-
-
-def judge(
-    data: LabelledTexts,
-    gold: NDArray[np.int64],
-    probabilities: NDArray[np.float32],
-    names: Sequence[str],
-    empty: tuple[int, ...] = (),
-    rows_per_second: float | None = None,
-) -> Evaluation:
-    """Compare probabilities that were computed before with the right classes."""
-    metrics = measure(probabilities, gold, names, rows_per_second=rows_per_second)
-    mistakes = most_confident_mistakes(probabilities, gold, data.texts, names, places=data.places)
-    return Evaluation(metrics, tuple(mistakes), empty)
-
-
 def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
-    """Write figures and mistakes as JSON and the confusion matrix as a picture."""
+    """Write metrics and mistakes as JSON and the confusion matrix as a figure."""
     write_json(folder / f"metrics_{part}.json", to_json(evaluation.metrics))
     write_json(folder / f"mistakes_{part}.json", [to_json(one) for one in evaluation.mistakes])
     if can_draw():
@@ -307,12 +397,31 @@ def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
 
 
 def can_draw() -> bool:
-    """Whether pictures can be drawn; if not, it is said how they could be."""
-    from elmo.errors import require_extra
-
+    """Whether matplotlib is installed; if not, how to install it is logged."""
     try:
         require_extra("matplotlib", "study")
     except UserError as error:
-        log.warning("no pictures: %s", error)
+        log.warning("no figures: %s", error)
         return False
     return True
+
+
+def _several(texts: Iterable[Text]) -> list[Text]:
+    if isinstance(texts, str):
+        raise UserError("expected several texts, got one string; put it in a list: [text]")
+    return list(texts)
+
+
+def _saved_tensors(network: ClassifierNetwork) -> dict[str, Tensor]:
+    return {
+        SAVED_NAMES.get(name, name): tensor.detach()
+        for name, tensor in network.state_dict().items()
+    }
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of the folder, which may not lead out of it."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{path}: leads out of the classifier folder, which holds its own files")
+    return path

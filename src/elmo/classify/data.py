@@ -1,13 +1,15 @@
-"""Which column of a table holds the text, and which the label."""
+"""Labelled texts: read from tables, labels turned into classes, rows split class by class."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,173 +22,45 @@ from elmo.text.readers import TEXT_COLUMN, find_columns, is_number, listing
 from elmo.text.sources import Source, first_row, read_columns, resolve
 
 LABEL_COLUMN = "label"
+MAX_LABELS = 10_000
+"""More distinct labels than this are most likely a wrong column, such as an id."""
 
-
-@dataclass(frozen=True)
-class TableColumns:
-    """The columns to read, and how: none where a file is its own text."""
-
-    text: str | None
-    label: str | None
-    options: ReadOptions
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The first row of a table, and whether it holds names."""
-
-    where: str
-    first: list[str]
-    named: bool
-
-    def position(self, column: str) -> int:
-        """Where a column is that was asked for."""
-        return find_columns(self.where, [column], self.first, named=self.named)[0]
-
-    def default(self, name: str) -> int | None:
-        """Where the column of this name is, if there is one."""
-        return self.first.index(name) if self.named and name in self.first else None
-
-    def other(self, position: int) -> int | None:
-        """The other one of two columns."""
-        return 1 - position if len(self.first) == 2 else None
-
-    def reference(self, position: int) -> str:
-        """A name, since JSON objects may have theirs in any order, or else a number."""
-        name = self.first[position]
-        return name if self.named and self.first.count(name) == 1 else str(position)
-
-
-def choose_columns(
-    source: Source, options: ReadOptions, label_column: str | None, *, labelled: bool
-) -> TableColumns:
-    """Find text and label as asked for, or by the names "text" and "label", or by their order.
-
-    A table of two columns without names has the label first; of two columns, one of them known,
-    the other is the text. Without `labelled`, there may be no label.
-    """
-    if source.format == "ag_news":
-        return TableColumns(TEXT_COLUMN, LABEL_COLUMN if labelled else None, options)
-    if source.format == "plain":
-        if labelled:
-            raise _without_labels(source)
-        return TableColumns(None, None, options)
-    table = _open_table(source, options, label_column)
-    label = _label_position(table, options.column, label_column)
-    if labelled and label is None:
-        raise _no_label_column(table)
-    text = _text_position(table, options.column, label)
-    if text == label:
-        raise UserError(
-            f"{table.where}: column {table.reference(text)!r} cannot be both text and label; "
-            f"the columns are {listing(table.first)}; say which is which with --column and "
-            "--label-column"
-        )
-    return TableColumns(
-        table.reference(text),
-        table.reference(label) if labelled and label is not None else None,
-        replace(options, header=_header(table.named)),
-    )
-
-
-def _open_table(source: Source, options: ReadOptions, label_column: str | None) -> _Table:
-    first = first_row(source, options)
-    named = source.format != "delimited" or _has_header(first, options, label_column)
-    return _Table(f"'{source.name}'", first, named)
-
-
-def _has_header(first: Sequence[str], options: ReadOptions, label_column: str | None) -> bool:
-    if options.header != "auto":
-        return options.header == "yes"
-    asked = [column for column in (options.column, label_column) if column is not None]
-    by_name = not all(is_number(column) for column in asked)
-    return by_name or TEXT_COLUMN in first or LABEL_COLUMN in first
-
-
-def _header(named: bool) -> Literal["yes", "no"]:
-    return "yes" if named else "no"
-
-
-def _label_position(table: _Table, text_column: str | None, label_column: str | None) -> int | None:
-    if label_column is not None:
-        return table.position(label_column)
-    if table.named:
-        return table.default(LABEL_COLUMN)
-    text = 1 if text_column is None else table.position(text_column)
-    return table.other(text)
-
-
-def _text_position(table: _Table, text_column: str | None, label: int | None) -> int:
-    if text_column is not None:
-        return table.position(text_column)
-    found = table.default(TEXT_COLUMN)
-    if found is None and label is not None:
-        found = table.other(label)
-    if found is None:
-        (found,) = find_columns(table.where, None, table.first, named=table.named)
-    return found
-
-
-def _without_labels(source: Source) -> UserError:
-    return UserError(
-        f"'{source.name}' is plain text, which has no labels; "
-        "give a csv, tsv, jsonl or parquet file with a column for the label"
-    )
-
-
-def _no_label_column(table: _Table) -> UserError:
-    return UserError(
-        f"{table.where}: expected a column named {LABEL_COLUMN!r}, or two columns without names "
-        f"and the label first, but the first row is {listing(table.first)}; say which column "
-        "holds the label with --label-column, by name or number"
-    )
-
-
-# Texts with their labels, read from tables, each with its place, so that messages can name it.
-
-
-_SHOWN = 5
+Rows = NDArray[np.int64]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """How the labels are found inside the files."""
+    """Where tables hold the labels."""
 
     label_column: str | None = None
-    """Column that holds the label in csv, tsv, jsonl and parquet files: a name, or a number counted
-    from 0. Default: the column named "label" or, of two columns without names, the first."""
+    """Column of the label in csv, tsv, jsonl and parquet files: a name, or an index from 0.
+    Default: the column named "label" or, of two columns without names, the first."""
 
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts in the order of the files, empty ones too, so that rows stay rows."""
+    """Texts in the order of the files; empty texts are included, so that rows stay aligned."""
 
     texts: list[str]
     labels: list[str] | None
     """None where the labels are not known."""
-    places: list[str]
+    locations: list[str]
     """Where each text was read, such as "'news.csv', row 12"; a header is not counted."""
 
-    def some(self, rows: Sequence[int]) -> LabelledTexts:
+    def select(self, rows: Sequence[int]) -> LabelledTexts:
         """Only these rows, in this order."""
         return LabelledTexts(
             [self.texts[row] for row in rows],
             None if self.labels is None else [self.labels[row] for row in rows],
-            [self.places[row] for row in rows],
+            [self.locations[row] for row in rows],
         )
 
     @property
     def digest(self) -> str:
-        """A checksum of texts and labels."""
+        """SHA-256 of texts and labels."""
         content = json.dumps([self.texts, self.labels])
         return hashlib.sha256(content.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class _Row:
-    text: str
-    label: str | None
-    place: str
 
 
 def read_labelled(
@@ -194,176 +68,261 @@ def read_labelled(
     options: ReadOptions | None = None,
     label_column: str | None = None,
 ) -> LabelledTexts:
-    """Read texts and labels from tables or AG News; a row without a label is a mistake."""
-    rows = list(_all_rows(sources, options, label_column, labelled=True))
-    if missing := [row.place for row in rows if not row.label]:
-        raise _missing(missing, len(rows))
-    labels = [row.label or "" for row in rows]
-    return LabelledTexts([row.text for row in rows], labels, [row.place for row in rows])
+    """Read texts and their labels from tables or AG News.
+
+    Rows with an empty text are kept and their number is logged. A row without a label, or a first
+    row that looks like a header but has no known name, is an error.
+    """
+    options = options or ReadOptions()
+    texts: list[str] = []
+    labels: list[str] = []
+    locations: list[str] = []
+    first_rows: list[int] = []  # rows that may be headers
+    for source in resolve([sources] if isinstance(sources, str) else sources):
+        columns, reading = choose_columns(source, options, label_column, labelled=True)
+        if source.format == "delimited" and options.header == "auto" and reading.header == "no":
+            first_rows.append(len(texts))
+        for row, (text, label) in enumerate(read_columns(source, columns, reading), start=1):
+            texts.append(_on_one_line(text))
+            labels.append(label.strip())
+            locations.append(f"'{source.name}', row {row}")
+    if unlabelled := [place for label, place in zip(labels, locations, strict=True) if not label]:
+        verb = "has" if len(unlabelled) == 1 else "have"
+        raise UserError(
+            f"{len(unlabelled):,} of {len(labels):,} rows {verb} no label: "
+            f"{_shortened(unlabelled)}; give every row a label, or leave it out"
+        )
+    counts = Counter(labels)
+    counts.subtract(labels[row] for row in first_rows)
+    for row in first_rows:
+        # One label that repeats shows that this is a column of classes, not of distinct values.
+        if not counts[labels[row]] and max(counts.values()) > 1:
+            raise UserError(
+                f"{locations[row]} looks like a header, since no other row has the label "
+                f"{labels[row]!r:.80}; use --header yes if it is one, --header no if it is not"
+            )
+    empty = [place for text, place in zip(texts, locations, strict=True) if not text.strip()]
+    if empty:
+        log.warning(
+            "rows with an empty text: %d of %d (%s)", len(empty), len(texts), _shortened(empty)
+        )
+    return LabelledTexts(texts, labels, locations)
 
 
 def read_unlabelled(
     sources: Sequence[str] | str, options: ReadOptions | None = None
 ) -> LabelledTexts:
-    """Read texts alone, from tables with or without labels or from plain text, a text a line."""
-    rows = list(_all_rows(sources, options, None, labelled=False))
-    return LabelledTexts([row.text for row in rows], None, [row.place for row in rows])
-
-
-def _all_rows(
-    sources: Sequence[str] | str,
-    options: ReadOptions | None,
-    label_column: str | None,
-    *,
-    labelled: bool,
-) -> Iterator[_Row]:
+    """Read texts alone: from tables with or without labels, or from plain text, one per line."""
+    texts: list[str] = []
+    locations: list[str] = []
     for source in resolve([sources] if isinstance(sources, str) else sources):
-        yield from _rows(source, options or ReadOptions(), label_column, labelled=labelled)
+        columns, reading = choose_columns(source, options or ReadOptions(), None, labelled=False)
+        unit = "row" if columns else "line"
+        for row, (text, *_) in enumerate(read_columns(source, columns, reading), start=1):
+            texts.append(_on_one_line(text))
+            locations.append(f"'{source.name}', {unit} {row}")
+    return LabelledTexts(texts, None, locations)
 
 
-def _rows(
+def choose_columns(
     source: Source, options: ReadOptions, label_column: str | None, *, labelled: bool
-) -> Iterator[_Row]:
-    chosen = choose_columns(source, options, label_column, labelled=labelled)
-    columns = [column for column in (chosen.text, chosen.label) if column is not None]
-    unit = "row" if columns else "line"
-    for number, values in enumerate(read_columns(source, columns or None, chosen.options), start=1):
-        # As documents are read in pre-training, so that the same words come of them.
-        text = " ".join(values[0].splitlines())
-        label = values[1].strip() if labelled else None
-        yield _Row(text, label, f"'{source.name}', {unit} {number}")
+) -> tuple[list[str] | None, ReadOptions]:
+    """Decide which columns hold text and label, and whether the first row holds names.
 
+    Columns are those asked for, else those named "text" and "label" in any case, else by order: of
+    two columns without names the first is the label; of two columns, one of them known, the other
+    is the text.
 
-def _missing(places: Sequence[str], rows: int) -> UserError:
-    shown = "; ".join(places[:_SHOWN]) + ("; …" if len(places) > _SHOWN else "")
-    verb = "has" if len(places) == 1 else "have"
-    return UserError(
-        f"{len(places):,} of {rows:,} rows {verb} no label: {shown}; "
-        "give every row a label, or leave it out"
-    )
-
-
-# The labels a classifier knows, in an order that does not depend on the order of the rows.
-
-
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
-_LABELS_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Label names; a class is its place among them."""
-
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, labels: Iterable[str]) -> Labels:
-        """The distinct labels: numbers by size, AG News as it has them, others by alphabet."""
-        distinct = set(labels)
-        if len(distinct) < 2:
+    Returns:
+        The text column and, if `labelled`, the label column, by name or index; None for plain
+        text, which has no columns. And the options to read them with.
+    """
+    if source.format == "ag_news":
+        return [TEXT_COLUMN, LABEL_COLUMN] if labelled else [TEXT_COLUMN], options
+    if source.format == "plain":
+        if labelled:
             raise UserError(
-                f"expected at least two labels, but there is only {_listing(sorted(distinct))}; "
-                "add texts with other labels, or say with --label-column which column holds them"
+                f"'{source.name}' is plain text, which has no labels; "
+                "give a csv, tsv, jsonl or parquet file with a column for the label"
             )
-        return cls(_ordered(distinct))
+        return None, options
+    where, first = f"'{source.name}'", first_row(source, options)
+    folded = [name.strip().casefold() for name in first]
+    asked = [column for column in (options.column, label_column) if column is not None]
+    if source.format != "delimited" or options.header != "auto":
+        named = source.format != "delimited" or options.header == "yes"
+    else:
+        by_name = not all(is_number(column) for column in asked)
+        named = by_name or TEXT_COLUMN in folded or LABEL_COLUMN in folded
 
-    def __len__(self) -> int:
-        """How many classes there are."""
-        return len(self.names)
+    def position(column: str) -> int:
+        return find_columns(where, [column], first, named=named)[0]
 
-    def encode(self, labels: Sequence[str], places: Sequence[str]) -> NDArray[np.int64]:
-        """The class of each label; one that was not there in training is named with its place."""
-        classes = {name: place for place, name in enumerate(self.names)}
-        unknown: dict[str, str] = {}
-        for label, place in zip(labels, places, strict=True):
-            if label not in classes:
-                unknown.setdefault(label, place)
-        if unknown:
-            raise self._unknown(unknown)
-        return np.array([classes[label] for label in labels], np.int64)
+    def default(name: str) -> int | None:
+        return folded.index(name) if named and name in folded else None
 
-    def _unknown(self, places: dict[str, str]) -> UserError:
-        found = [
-            f"{label!r:.80}, first at {place}{nearest(label, self.names)}"
-            for label, place in list(places.items())[:_LABELS_SHOWN]
-        ]
-        more = f"; and {len(places) - _LABELS_SHOWN:,} more" if len(places) > _LABELS_SHOWN else ""
-        return UserError(
-            f"labels that were not there in training: {'; '.join(found)}{more}; the known ones "
-            f"are {_listing(self.names)}; mend these rows or leave them out, or train on them too"
+    def other(column: int) -> int | None:
+        return 1 - column if len(first) == 2 else None
+
+    if label_column is not None:
+        label = position(label_column)
+    elif named:
+        label = default(LABEL_COLUMN)
+    else:
+        label = other(1 if options.column is None else position(options.column))
+    if labelled and label is None:
+        raise UserError(
+            f"{where}: expected a column named {LABEL_COLUMN!r}, or two columns without names "
+            f"and the label first, but the first row is {listing(first)}; say which column "
+            "holds the label with --label-column, by name or number"
         )
+    text = default(TEXT_COLUMN) if options.column is None else position(options.column)
+    if text is None and label is not None:
+        text = other(label)
+    if text is None:
+        (text,) = find_columns(where, None, first, named=named)
+    if text == label:
+        raise UserError(
+            f"{where}: column {first[text]!r} cannot be both text and label; the columns are "
+            f"{listing(first)}; say which is which with --column and --label-column"
+        )
+    chosen = [text, label] if labelled and label is not None else [text]
+    # By name where that is unique, since JSON objects may have their keys in any order.
+    columns = [
+        first[column] if named and first.count(first[column]) == 1 else str(column)
+        for column in chosen
+    ]
+    return columns, replace(options, header="yes" if named else "no")
 
 
-def _ordered(distinct: set[str]) -> tuple[str, ...]:
-    if distinct <= set(ag_news.LABELS):
+def _on_one_line(text: str) -> str:
+    # As in pre-training, so that the same text gives the same words.
+    return " ".join(text.splitlines())
+
+
+def label_names(labels: Iterable[str]) -> tuple[str, ...]:
+    """The distinct labels in an order that does not depend on the rows; a class is an index here.
+
+    Numbers are ordered by value, AG News as its files number them, everything else as strings.
+    """
+    distinct = sorted(set(labels))
+    if len(distinct) < 2:
+        raise UserError(
+            f"expected at least two labels, but there is only {_quoted(distinct)}; "
+            "add texts with other labels, or say with --label-column which column holds them"
+        )
+    if len(distinct) > MAX_LABELS:
+        raise UserError(
+            f"expected at most {MAX_LABELS:,} different labels, but there are {len(distinct):,}, "
+            f"such as {_quoted(distinct)}; say with --label-column which column holds the label"
+        )
+    if set(distinct) <= set(ag_news.LABELS):
         return tuple(name for name in ag_news.LABELS if name in distinct)
-    if all(_NUMBER.fullmatch(name) for name in distinct):
+    if all(re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", name) for name in distinct):
         return tuple(sorted(distinct, key=lambda name: (float(name), name)))
-    return tuple(sorted(distinct))
+    return tuple(distinct)
 
 
-def _listing(names: Sequence[str]) -> str:
+def encode_labels(
+    labels: Sequence[str], names: Sequence[str], locations: Sequence[str] | None = None
+) -> Rows:
+    """The class of each label, (rows,); labels that are not among `names` are an error."""
+    classes = {name: index for index, name in enumerate(names)}
+    unknown: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if label not in classes:
+            unknown.setdefault(label, row)
+    if unknown:
+        shown = [
+            f"{label!r:.80}, first at {f'row {row}' if locations is None else locations[row]}"
+            f"{nearest(label, names)}"
+            for label, row in list(unknown.items())[:_LABELS_SHOWN]
+        ]
+        raise UserError(
+            f"labels that were not there in training: {_shortened(shown, _LABELS_SHOWN)}; the "
+            f"known ones are {_quoted(names)}; correct these rows, leave them out, or train on them"
+        )
+    return np.array([classes[label] for label in labels], np.int64)
+
+
+def check_test_rows(train: LabelledTexts, test: LabelledTexts) -> None:
+    """Before hours of training: refuse test labels that training lacks, report shared texts."""
+    encode_labels(test.labels or (), label_names(train.labels or ()), test.locations)
+    known = set(train.texts)
+    shared = sum(text in known for text in test.texts)
+    if shared:
+        log.warning("test texts that are also training texts: %d of %d", shared, len(test.texts))
+
+
+def printable(label: str) -> str:
+    """The label with control and direction characters escaped, for terminals and tables."""
+    return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], label)
+
+
+_LABELS_SHOWN = 20
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def _shortened(items: Sequence[str], shown: int = 5) -> str:
+    more = f"; and {len(items) - shown:,} more" if len(items) > shown else ""
+    return "; ".join(items[:shown]) + more
+
+
+def _quoted(names: Sequence[str]) -> str:
     shown = ", ".join(f"{name!r:.80}" for name in names[:_LABELS_SHOWN])
     return (
         f"{shown} and {len(names) - _LABELS_SHOWN:,} more" if len(names) > _LABELS_SHOWN else shown
     )
 
 
-# Rows drawn class by class: a development part, or the same few of each class.
-
-
-Rows = NDArray[np.int64]
-
-
 class Split(NamedTuple):
-    """Row numbers of the two parts, each in rising order."""
+    """Row indices of the two parts, each in ascending order."""
 
     train: Rows
     development: Rows
 
 
 def development_split(
-    labels: Rows, share: float, seed: int, names: Sequence[str] | None = None
+    classes: Rows, fraction: float, seed: int, names: Sequence[str] | None = None
 ) -> Split:
-    """Set aside this share of every class, at least one row of it and never all."""
-    if not 0 < share < 1:
-        raise UserError(f"expected a development share between 0 and 1, got {share}")
-    _require(labels, 2, "one for training and one for development", names)
-    classes = _shuffled_classes(labels, seed)
-    sizes = [min(max(1, round(share * len(rows))), len(rows) - 1) for rows in classes]
-    development = [rows[:size] for rows, size in zip(classes, sizes, strict=True)]
-    train = [rows[size:] for rows, size in zip(classes, sizes, strict=True)]
+    """Set aside this fraction of every class, at least one row of it and never all."""
+    if not 0 < fraction < 1:
+        raise UserError(f"development fraction: expected a number between 0 and 1, got {fraction}")
+    by_class = _rows_by_class(classes, seed, 2, "one for training and one for development", names)
+    sizes = [min(max(1, round(fraction * len(rows))), len(rows) - 1) for rows in by_class]
+    development = [rows[:size] for rows, size in zip(by_class, sizes, strict=True)]
+    train = [rows[size:] for rows, size in zip(by_class, sizes, strict=True)]
     return Split(np.sort(np.concatenate(train)), np.sort(np.concatenate(development)))
 
 
-def few_labels(labels: Rows, per_class: int, seed: int, names: Sequence[str] | None = None) -> Rows:
-    """Draw this many rows of every class; of the same seed, fewer are a part of more."""
+def few_labels(
+    classes: Rows, per_class: int, seed: int, names: Sequence[str] | None = None
+) -> Rows:
+    """Draw this many rows of every class; with the same seed, fewer rows are a subset of more."""
     if per_class < 1:
-        raise UserError(f"expected at least one row a class, got {per_class}")
-    _require(labels, per_class, "as many as were asked for", names)
-    return np.sort(np.concatenate([rows[:per_class] for rows in _shuffled_classes(labels, seed)]))
+        raise UserError(f"rows per class: expected at least one, got {per_class}")
+    by_class = _rows_by_class(classes, seed, per_class, "as many as were asked for", names)
+    return np.sort(np.concatenate([rows[:per_class] for rows in by_class]))
 
 
-def _shuffled_classes(labels: Rows, seed: int) -> list[Rows]:
-    """The rows of each class that occurs, in random order."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    return np.split(by_class, np.flatnonzero(np.diff(labels[by_class])) + 1)
-
-
-def _require(labels: Rows, least: int, why: str, names: Sequence[str] | None) -> None:
-    if not len(labels):
+def _rows_by_class(
+    classes: Rows, seed: int, least: int, why: str, names: Sequence[str] | None
+) -> list[Rows]:
+    """The rows of each class that occurs, shuffled; every class must have `least` rows."""
+    if not len(classes):
         raise UserError("expected labelled rows, but there are none")
-    classes, counts = np.unique(labels, return_counts=True)
-    small = np.flatnonzero(counts < least)
-    if len(small):
-        found = [f"{_name(int(classes[one]), names)} has {counts[one]:,}" for one in small[:_SHOWN]]
-        more = f" and {len(small) - _SHOWN:,} classes more" if len(small) > _SHOWN else ""
+    order = np.random.default_rng(seed).permutation(len(classes))
+    grouped = order[np.argsort(classes[order], kind="stable")]
+    by_class = np.split(grouped, np.flatnonzero(np.diff(classes[grouped])) + 1)
+    small: list[str] = []
+    for rows in by_class:
+        if len(rows) < least:
+            index = int(classes[rows[0]])
+            name = f"class {index}" if names is None else repr(names[index])
+            small.append(f"{name} has {len(rows):,}")
+    if small:
         raise UserError(
-            f"every class needs at least {least:,} rows, {why}, but {', '.join(found)}{more}; "
+            f"every class needs at least {least:,} rows, {why}, but {_shortened(small)}; "
             "add rows, leave these classes out, or check --label-column"
         )
-
-
-def _name(one: int, names: Sequence[str] | None) -> str:
-    return f"class {one}" if names is None else repr(names[one])
+    return by_class

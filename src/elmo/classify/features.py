@@ -1,7 +1,7 @@
-"""The layers of a biLM that does not learn, computed once and kept: in memory, or on disk.
+"""What the classifier's network reads of each word: the biLM's layers and its task embedding.
 
-Kept in half precision: the values of a layer are small, and rounding them changes no decision.
-Layer 0 is the same for both directions and is kept once.
+`TokenizedTexts` holds the words; `FrozenFeatures` computes the layers of a biLM that does not learn
+once and keeps them, in memory or on disk.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -33,15 +31,26 @@ from elmo.static.vectors import StaticVectors
 from elmo.text.batching import Batch, sentence_batch
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
 
-# The words a classifier has vectors of its own for: frequent ones, and those given with one.
+Rows = NDArray[np.int64]
+Half = NDArray[np.float16]
+OnTexts = Callable[[int, int], None]
+"""Told how many more texts, and words of them, are done."""
+
+MAX_WORD_VECTORS = 400_000
+"""Vectors taken of a file; files list the most frequent words first."""
+TOKENS_AT_ONCE = 1 << 17
+"""Words sorted by length and read together, which bounds the memory for many texts."""
+BATCHES_SORTED = 50
+"""Texts are sorted by length within this many batches: little padding, and still random order."""
+
+log = logging.getLogger(__name__)
 
 
-MOST_GIVEN = 400_000
-"""Of a file of vectors so many are taken; the most frequent words come first in it."""
+# Task embeddings: word vectors that the classifier learns, the x of the paper's [x; ELMo].
 
 
-def own_vocabulary(texts: Iterable[Sequence[str]], min_count: int) -> Vocabulary:
-    """The words that occur often enough, most frequent first, then by alphabet."""
+def build_task_vocabulary(texts: Iterable[Sequence[str]], min_count: int) -> Vocabulary:
+    """The words that occur at least `min_count` times, most frequent first, then by alphabet."""
     counts: Counter[str] = Counter()
     number = 0
     for words in texts:
@@ -57,282 +66,264 @@ def own_vocabulary(texts: Iterable[Sequence[str]], min_count: int) -> Vocabulary
     )
 
 
-def own_numbers(own: Vocabulary, words: Sequence[str], lower_case: bool) -> NDArray[np.int32]:
-    """The row of each word, if need be and wanted that of its lower-case form."""
-    numbers = own.encode(words).astype(np.int32)
-    if lower_case:
-        for place in np.flatnonzero(numbers == UNKNOWN).tolist():
-            numbers[place] = own.id(words[place].lower())
-    return numbers
+def with_pretrained_words(vocabulary: Vocabulary, pretrained: StaticVectors) -> Vocabulary:
+    """Append all other words of `pretrained`, with count 0: texts to come may hold them."""
+    words = [word for word in pretrained.words if word.split() == [word]]
+    return vocabulary.grown(words, [0] * len(words))
 
 
-def with_given(own: Vocabulary, given: StaticVectors) -> Vocabulary:
-    """Behind these words all others that vectors are given for: texts to come may hold them."""
-    words = [word for word in given.words if word.split() == [word]]
-    return own.grown(words, [0] * len(words))
-
-
-def check_given(given: StaticVectors, size: int) -> None:
-    """Refuse vectors that own ones of so many numbers cannot begin with."""
-    if given.dim > size:
+def check_vector_size(pretrained: StaticVectors, task_dim: int) -> None:
+    """Refuse pretrained vectors that are longer than the task embeddings."""
+    if pretrained.dim > task_dim:
         raise UserError(
-            f"word_vectors: they have {given.dim} numbers, but own_words is {size}; "
-            f"use --own-words {given.dim} or more"
+            f"word_vectors: expected vectors of at most {task_dim} numbers, the size of the task "
+            f"embeddings, got {pretrained.dim}; use --own-words {pretrained.dim} or more"
         )
 
 
 @torch.no_grad()
-def begin_as_given(table: Tensor, own: Vocabulary, given: StaticVectors) -> None:
-    """Let words begin with the vectors that are given for them or for their lower-case forms.
+def init_from_word_vectors(
+    table: Tensor, vocabulary: Vocabulary, pretrained: StaticVectors
+) -> None:
+    """Set rows of `table`, (words, task_dim), from pretrained vectors of a word or its lower case.
 
-    Shorter ones are the first numbers of a row. The others stay as they are drawn for words that
-    the training texts hold often, which learn them; for words that they do not they are zero.
+    Shorter vectors fill the first columns. The other columns keep their random start if the word
+    is frequent in the training texts, which will train them; for all other words they are zero.
     """
-    places = np.array([given.ids.get(word, given.ids.get(word.lower(), -1)) for word in own.words])
-    places[: len(SPECIAL_WORDS)] = -1
-    has_vector, is_learned = places >= 0, np.array(own.counts) > 0
-    if not (has_vector & is_learned).any():
-        raise UserError("word_vectors: none of the words of the texts has one")
-    table[torch.from_numpy(has_vector & ~is_learned)] = 0
-    begun = torch.from_numpy(given.vectors[places[has_vector]])
-    table[torch.from_numpy(has_vector), : given.dim] = begun
-
-
-# Texts cut into words once, and read by the biLM as often as need be.
-
-
-log = logging.getLogger(__name__)
-
-Rows = NDArray[np.int64]
-OnTexts = Callable[[int, int], None]
-"""Told how many more texts, and words of them, are done."""
-TOKENS_AT_ONCE = 1 << 17
-"""Of many texts, so many words are sorted by length and read together."""
-
-
-@dataclass(frozen=True)
-class TextRows:
-    """The words of each text."""
-
-    words: list[list[str]]
-    own: Vocabulary
-    """The words that have vectors of their own."""
-    lower_case: bool = False
-    """Whether words without one take that of their lower-case form."""
-    _numbers: dict[int, NDArray[np.int32]] = field(
-        default_factory=dict[int, NDArray[np.int32]], init=False, repr=False, compare=False
+    rows = np.array(
+        [
+            pretrained.ids.get(word, pretrained.ids.get(word.lower(), -1))
+            for word in vocabulary.words
+        ]
     )
+    rows[: len(SPECIAL_WORDS)] = -1
+    has_vector, is_trained = rows >= 0, np.array(vocabulary.counts) > 0
+    if not (has_vector & is_trained).any():
+        raise UserError(
+            "word_vectors: expected vectors for the words of the texts, but the file has none of "
+            "these words; check its language and spelling"
+        )
+    table[torch.from_numpy(has_vector & ~is_trained)] = 0
+    vectors = torch.from_numpy(pretrained.vectors[rows[has_vector]])
+    table[torch.from_numpy(has_vector), : pretrained.dim] = vectors
+
+
+def task_ids(vocabulary: Vocabulary, words: Sequence[str], lower_case: bool) -> NDArray[np.int32]:
+    """The row of each word's task embedding; with `lower_case` also by its lower-case form."""
+    ids = vocabulary.encode(words).astype(np.int32)
+    if lower_case:
+        for index in np.flatnonzero(ids == UNKNOWN).tolist():
+            ids[index] = vocabulary.id(words[index].lower())
+    return ids
+
+
+# Texts as words, read by the biLM as often as needed.
+
+
+def tokenize_texts(loaded: LoadedModel, texts: Iterable[Text], max_words: int) -> list[list[str]]:
+    """Tokenize as the biLM's training text was, and truncate to `max_words` words."""
+    tokenized = [text.words for text in tokenised(loaded, texts)]
+    long = sum(len(words) > max_words for words in tokenized)
+    if long:
+        log.warning("texts cut to their first %d words: %d of %d", max_words, long, len(tokenized))
+    return [words[:max_words] for words in tokenized]
+
+
+class TokenizedTexts:
+    """The words of each text, and the vocabulary of the task embeddings.
+
+    Args:
+        words: The words of each text; an empty text has none.
+        task_vocabulary: The words that have a task embedding.
+        lower_case: Whether a word without one takes that of its lower-case form.
+    """
+
+    def __init__(
+        self, words: list[list[str]], task_vocabulary: Vocabulary, lower_case: bool = False
+    ) -> None:
+        self.words = words
+        self.task_vocabulary = task_vocabulary
+        self.lower_case = lower_case
+        self.lengths: Rows = np.array([len(text) for text in words], np.int64)
+        self._task_ids: dict[int, NDArray[np.int32]] = {}
 
     def __len__(self) -> int:
         return len(self.words)
 
-    @property
-    def lengths(self) -> Rows:
-        """How many words each text has."""
-        return self.lengths_of(range(len(self.words)))
-
-    def lengths_of(self, rows: Sequence[int]) -> Rows:
-        """How many words some of the texts have."""
-        return np.array([len(self.words[row]) for row in rows], np.int64)
-
-    def own_numbers(self, rows: Sequence[int]) -> torch.Tensor:
-        """The numbers of the words of some texts, (texts, words), unknown behind each end."""
-        texts = [self._numbers_of(row) for row in rows]
-        numbers = np.full((len(rows), max(map(len, texts))), UNKNOWN, np.int64)
-        for place, text in enumerate(texts):
-            numbers[place, : len(text)] = text
-        return torch.from_numpy(numbers)
-
-    def _numbers_of(self, row: int) -> NDArray[np.int32]:
-        """Looked up when a text is read for the first time, not in every epoch."""
-        found = self._numbers.get(row)
-        if found is None:
-            found = own_numbers(self.own, self.words[row], self.lower_case)
-            self._numbers[row] = found
-        return found
+    def task_ids(self, rows: Sequence[int]) -> Tensor:
+        """Rows of the task embedding, (texts, words), UNKNOWN at padding."""
+        ids = np.full((len(rows), int(self.lengths[rows].max())), UNKNOWN, np.int64)
+        for index, row in enumerate(rows):
+            # Looked up when a text is first read, not in every epoch.
+            if row not in self._task_ids:
+                found = task_ids(self.task_vocabulary, self.words[row], self.lower_case)
+                self._task_ids[row] = found
+            ids[index, : self.lengths[row]] = self._task_ids[row]
+        return torch.from_numpy(ids)
 
     def batch(self, rows: Sequence[int], model: BiLM) -> Batch:
-        """Some texts side by side, as the biLM reads them."""
+        """Some texts as one batch of the biLM."""
         texts = [self.words[row] for row in rows]
         return sentence_batch(texts, model.vocabulary, spelled=model.config.spelled)
 
     def read(
         self, rows: Sequence[int], model: BiLM, random: Randomness | None = None
     ) -> TextLayers:
-        """Read some texts side by side; gradients flow to the biLM if they are on."""
-        lengths: list[int] = self.lengths_of(rows).tolist()
+        """Read some texts with the biLM; gradients flow to it if they are enabled."""
+        lengths: list[int] = self.lengths[rows].tolist()
         batch = self.batch(rows, model)
         read = read_layers(model, [batch], lengths, window=max(lengths) + 2, random=random)
-        return TextLayers(read.layers, read.lengths, self.own_numbers(rows).to(model.device))
+        return TextLayers(read.layers, read.lengths, self.task_ids(rows).to(model.device))
 
     @torch.no_grad()
     def read_all(self, model: BiLM) -> Iterator[tuple[list[int], LayerActivations]]:
-        """Read every text once, those of like length side by side; gives the rows read as well."""
-        for first, some in _portions(self.words):
-            for group in read_alike(model, some, usual_batch_tokens(model)):
-                yield [first + number for number in group.texts], group.activations
+        """Read every text once, texts of similar length together; yields rows and their layers."""
+        ends = np.cumsum(1 + self.lengths)
+        first = 0
+        while first < len(self):
+            before = ends[first - 1] if first else 0
+            last = int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1
+            for group in read_alike(model, self.words[first:last], usual_batch_tokens(model)):
+                yield [first + index for index in group.texts], group.activations
+            first = last
 
 
-def cut_into_words(loaded: LoadedModel, texts: Iterable[Text], max_words: int) -> list[list[str]]:
-    """Cut texts as the biLM's training text was cut, and no longer than so many words."""
-    cut = [text.words for text in tokenised(loaded, texts)]
-    long = sum(len(words) > max_words for words in cut)
-    if long:
-        log.warning("texts cut to their first %d words: %d of %d", max_words, long, len(cut))
-    return [words[:max_words] for words in cut]
-
-
-def _portions(texts: Sequence[list[str]]) -> Iterator[tuple[int, Sequence[list[str]]]]:
-    """Texts of about so many words at a time, with the number of the first."""
-    ends = np.cumsum([1 + len(words) for words in texts])
-    first = 0
-    while first < len(texts):
-        before = ends[first - 1] if first else 0
-        last = int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1
-        yield first, texts[first:last]
-        first = last
-
-
-Half = NDArray[np.float16]
-LARGEST = float(np.finfo(np.float16).max)
-
-
-class _Storage(Protocol):
-    """Where words' layers lie, (words, size)."""
-
-    def put(self, start: int, words: Half) -> None: ...
-    def get(self, start: int, into: Half) -> None: ...
+# Features of a frozen biLM.
 
 
 class FrozenFeatures:
-    """The layers of texts, each to be had again as often as need be."""
+    """The layers of all texts, computed once with `compute`.
 
-    def __init__(self, texts: TextRows, model: BiLM, storage: _Storage) -> None:
+    Kept in half precision: the values of a layer are small, and rounding them changes no decision.
+    Layer 0 is the same for both directions and is kept once.
+    """
+
+    def __init__(self, texts: TokenizedTexts, model: BiLM, storage: _Memory | _Disk) -> None:
         self.texts = texts
         self._device = model.device
         self._width = model.config.width
-        self._size = word_size(model)
-        self._ends = np.cumsum(texts.lengths)
+        self._starts = np.cumsum(texts.lengths) - texts.lengths
         self._storage = storage
 
     @classmethod
     def compute(
         cls,
-        texts: TextRows,
+        texts: TokenizedTexts,
         model: BiLM,
         *,
         memory: float | None,
         folder: Path,
         on_texts: OnTexts | None = None,
     ) -> FrozenFeatures:
-        """Read all texts once; what takes more than `memory` gigabytes, by default half of the
-        machine's, goes into a file that is gone with the process."""
+        """Read all texts once.
+
+        Args:
+            memory: Gigabytes the layers may take; beyond that they go to an unnamed file in
+                `folder`, which disappears with the process. Default: half of the machine's memory.
+        """
         shape = (int(texts.lengths.sum()), word_size(model))
-        room = machine_memory() / 2 if memory is None else memory * 1e9
-        fits = 2 * shape[0] * shape[1] <= room
-        storage = _Memory(shape) if fits else _Disk(folder, shape)
+        limit = machine_memory() / 2 if memory is None else memory * 1e9
+        storage = _Memory(shape) if 2 * shape[0] * shape[1] <= limit else _Disk(folder, shape)
         features = cls(texts, model, storage)
+        largest = torch.finfo(torch.float16).max
         for rows, read in texts.read_all(model):
-            features._keep(rows, read.layers)
+            lowest, highest = read.layers.aminmax()
+            if not -largest <= float(lowest) <= float(highest) <= largest:
+                raise UserError(
+                    f"the biLM's layers: expected values that half precision can hold, up to "
+                    f"{largest:,.0f}, got {float(lowest):g} to {float(highest):g}; its weights are "
+                    "damaged or its training diverged"
+                )
+            halves = PackedLayers.of(read.layers, torch.float16).values.cpu().numpy()
+            for row, words in zip(rows, halves, strict=True):
+                storage.put(int(features._starts[row]), words[: texts.lengths[row]])
             if on_texts is not None:
                 on_texts(len(rows), int(read.lengths.sum()))
         return features
 
-    def for_texts(self, texts: TextRows) -> FrozenFeatures:
-        """The same layers for the same texts, which may have other words with own vectors."""
+    def for_texts(self, texts: TokenizedTexts) -> FrozenFeatures:
+        """The same layers for the same texts, which may have another task vocabulary."""
         if texts.words != self.texts.words:
-            raise UserError("the layers given were computed of other texts")
+            raise UserError("features: expected those of the same texts, got those of other texts")
         same = copy.copy(self)
         same.texts = texts
         return same
 
     def read(self, rows: Sequence[int]) -> TextLayers:
-        """The layers of some texts side by side."""
-        lengths = self.texts.lengths_of(rows)
-        kept = np.empty((len(rows), int(lengths.max()), self._size), np.float16)
-        for place, row in enumerate(rows):
-            self._storage.get(self._start(row), kept[place, : lengths[place]])
-            kept[place, lengths[place] :] = 0
-        layers = PackedLayers(torch.from_numpy(kept).to(self._device), self._width)
-        own = self.texts.own_numbers(rows).to(self._device)
-        return TextLayers(layers, torch.from_numpy(lengths).to(self._device), own)
-
-    def _start(self, row: int) -> int:
-        return int(self._ends[row]) - len(self.texts.words[row])
-
-    def _keep(self, rows: Sequence[int], layers: Tensor) -> None:
-        lowest, highest = layers.aminmax()
-        if not -LARGEST <= float(lowest) <= float(highest) <= LARGEST:
-            raise UserError("the biLM gives values that half precision cannot hold")
-        halves = PackedLayers.of(layers, torch.float16).values.cpu().numpy()
-        for row, words in zip(rows, halves, strict=True):
-            self._storage.put(self._start(row), words[: len(self.texts.words[row])])
+        """The layers of some texts, zeros at padding."""
+        lengths = self.texts.lengths[rows]
+        values = np.empty((len(rows), int(lengths.max()), self._storage.size), np.float16)
+        for index, row in enumerate(rows):
+            self._storage.get(int(self._starts[row]), values[index, : lengths[index]])
+            values[index, lengths[index] :] = 0
+        layers = PackedLayers(torch.from_numpy(values).to(self._device), self._width)
+        ids = self.texts.task_ids(rows).to(self._device)
+        return TextLayers(layers, torch.from_numpy(lengths).to(self._device), ids)
 
 
 def word_size(model: BiLM) -> int:
-    """How many numbers are kept of a word."""
+    """Numbers kept per word."""
     return model.config.width * (1 + 2 * model.config.layers)
 
 
 class _Memory:
     def __init__(self, shape: tuple[int, int]) -> None:
+        self.size = shape[1]
         self._words: Half = np.empty(shape, np.float16)
 
     def put(self, start: int, words: Half) -> None:
         self._words[start : start + len(words)] = words
 
-    def get(self, start: int, into: Half) -> None:
-        into[:] = self._words[start : start + len(into)]
+    def get(self, start: int, out: Half) -> None:
+        out[:] = self._words[start : start + len(out)]
 
 
 class _Disk:
-    """A file without a name; read in pieces, not mapped, so that memory does not grow with it."""
+    """An unnamed file; read, not mapped, so that resident memory does not grow with it."""
 
     def __init__(self, folder: Path, shape: tuple[int, int]) -> None:
-        self._bytes_a_word = 2 * shape[1]
+        self.size = shape[1]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
-            # All at once, so that a full disk is told of before the long work.
-            reserve_space(self._file, max(1, shape[0] * self._bytes_a_word))
+            # All at once, so that a full disk is reported before the long work.
+            reserve_space(self._file, max(1, 2 * shape[0] * shape[1]))
         except OSError as error:
             raise explained(error, folder) from error
 
     def put(self, start: int, words: Half) -> None:
-        self._file.seek(start * self._bytes_a_word)
+        self._file.seek(2 * start * self.size)
         self._file.write(words.tobytes())
 
-    def get(self, start: int, into: Half) -> None:
-        self._file.seek(start * self._bytes_a_word)
-        self._file.readinto(into.data)
+    def get(self, start: int, out: Half) -> None:
+        offset = 2 * start * self.size
+        if hasattr(os, "preadv"):
+            # Forked processes share the file's position: seek and read would mix their texts.
+            os.preadv(self._file.fileno(), [out.data], offset)
+        else:
+            self._file.seek(offset)
+            self._file.readinto(out.data)
 
     def __del__(self) -> None:
         with suppress(AttributeError):
             self._file.close()
 
 
-# The order in which texts are learned from: random, but those of like length side by side.
-
-BATCHES_SORTED = 50
-"""Texts are sorted by length within so many batches: little padding, and still much chance."""
+# The order of the texts in training.
 
 
-def shuffled_batches(rows: Rows, lengths: Rows, batch: int, seed: int, epoch: int) -> list[Rows]:
-    """Each row once, in batches of texts of like length; a function of seed and epoch."""
+def shuffled_batches(rows: Rows, lengths: Rows, size: int, seed: int, epoch: int) -> list[Rows]:
+    """Each row once, in batches of texts of similar length; determined by seed and epoch."""
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(rows)
-    batches = [
-        some
-        for portion in _cut(order, BATCHES_SORTED * batch)
-        for some in _cut(portion[np.argsort(lengths[portion], kind="stable")], batch)
-    ]
-    return [batches[place] for place in random.permutation(len(batches))]
+    batches: list[Rows] = []
+    for start in range(0, len(order), BATCHES_SORTED * size):
+        chunk = order[start : start + BATCHES_SORTED * size]
+        batches += batches_by_length(chunk, lengths, size)
+    return [batches[index] for index in random.permutation(len(batches))]
 
 
-def batches_by_length(rows: Rows, lengths: Rows, batch: int) -> list[Rows]:
+def batches_by_length(rows: Rows, lengths: Rows, size: int) -> list[Rows]:
     """Each row once, the shortest texts first."""
-    return list(_cut(rows[np.argsort(lengths[rows], kind="stable")], batch))
-
-
-def _cut(rows: Rows, size: int) -> Iterator[Rows]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
+    ordered = rows[np.argsort(lengths[rows], kind="stable")]
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]

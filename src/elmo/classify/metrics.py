@@ -1,14 +1,15 @@
 """How good predictions are: right or wrong by class, and how far probabilities can be trusted.
 
-Written out in numpy, since scikit-learn is not in the core; the tests compare with it.
+Plain NumPy, since scikit-learn is not a core dependency; the tests compare with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, erfc, sqrt
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,81 +17,39 @@ from numpy.typing import NDArray
 from elmo.errors import UserError
 from elmo.evaluate import Averages, averages
 
-# How sure a figure is: 95 percent intervals of accuracy and of macro F1.
-
-
 LEVEL = 0.95
+"""Of all intervals."""
 RESAMPLES = 2000
+CALIBRATION_BINS = 15
+MAX_DENSE_LABELS = 1000
+"""With more labels, confusions are listed cell by cell: 10,000 labels would make 10^8 cells."""
+EXACT_UP_TO = 1000
+"""Disagreements up to which McNemar's test is computed exactly."""
 _CELLS_AT_A_TIME = 1 << 22
+
+Ints = NDArray[np.int64]
+Probabilities = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its 95 percent interval."""
+    """A value and its 95 percent interval."""
 
     value: float
     low: float
     high: float
 
 
-def standard_error(share: float, count: int) -> float:
-    """How far the share of right answers may be off by the chance of which rows were asked."""
-    return sqrt(share * (1 - share) / count)
-
-
-def wilson(right: int, count: int) -> Estimate:
-    """The share of right answers with Wilson's interval, which stays within 0 and 1."""
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    share = right / count
-    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z / (1 + z**2 / count) * sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half))
-
-
-def bootstrap_macro_f1(confusion: NDArray[np.int64], seed: int) -> Estimate:
-    """Macro F1 with its percentile interval over tests drawn anew from this one.
-
-    To draw rows with replacement is to draw the cells of the confusion matrix, far fewer.
-    """
-    tail = 100 * (1 - LEVEL) / 2
-    scores = np.concatenate([macro_f1(drawn) for drawn in _resampled(confusion, seed)])
-    low, high = np.percentile(scores, [tail, 100 - tail])
-    return Estimate(float(macro_f1(confusion[None])[0]), float(low), float(high))
-
-
-def macro_f1(confusions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean F1 of the classes that occur or are predicted, of each (classes, classes) matrix."""
-    true_and_predicted = confusions.sum(1) + confusions.sum(2)  # (matrices, classes)
-    right = confusions.diagonal(axis1=1, axis2=2)  # (matrices, classes)
-    scores = 2 * right / np.maximum(1, true_and_predicted)
-    return scores.sum(1) / np.maximum(1, (true_and_predicted > 0).sum(1))
-
-
-def _resampled(confusion: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
-    random = np.random.default_rng(seed)
-    shares = confusion.ravel() / confusion.sum()
-    at_a_time = max(1, min(RESAMPLES, _CELLS_AT_A_TIME // confusion.size))
-    for first in range(0, RESAMPLES, at_a_time):
-        size = min(at_a_time, RESAMPLES - first)
-        yield random.multinomial(confusion.sum(), shares, size).reshape(size, *confusion.shape)
-
-
-BINS = 15
-_SUM_TOLERANCE = 1e-3
-
-Probabilities = NDArray[np.floating]
-
-
 @dataclass(frozen=True)
 class ClassMetrics:
-    """How well one class is found; what would be divided by zero is zero."""
+    """Precision, recall and F1 of one class; 0 where they would divide by zero."""
 
     label: str
     precision: float
     recall: float
     f1: float
     support: int
-    """How many rows have this label."""
+    """Rows with this label."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +64,13 @@ class Metrics:
     macro: Averages
     """Means over the classes that occur or are predicted."""
     weighted: Averages
-    """Means over the classes, each as often as it occurs."""
+    """Means over the classes, weighted by how often each occurs."""
     classes: tuple[ClassMetrics, ...]
     confusion: tuple[tuple[int, ...], ...]
-    """Rows by their label, then by what was predicted."""
+    """Counts by label (row) and prediction (column); with more than 1,000 labels instead one
+    (label, prediction, count) for each count that is not 0."""
     calibration_error: float
-    """By how much confidence and accuracy differ, on average over 15 bins of confidence."""
+    """Mean difference of confidence and accuracy over 15 bins of confidence."""
     brier: float
     """Mean squared distance of the probabilities from the truth: 0 is perfect, 2 the worst."""
     log_loss: float
@@ -118,54 +78,146 @@ class Metrics:
     rows_per_second: float | None = None
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """A text whose predicted label is wrong."""
+
+    row: int
+    """Index over all files, from 0."""
+    place: str | None
+    """Where the text was read."""
+    text: str
+    gold: str
+    predicted: str
+    probability: float
+    """Of the predicted label."""
+    gold_probability: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a classifier achieves on some texts."""
+
+    metrics: Metrics
+    mistakes: tuple[Mistake, ...]
+    """The most confident ones, in descending order."""
+    empty: tuple[int, ...]
+    """Rows whose texts have no words, so that their prediction says nothing about them."""
+
+
+class PairedTest(NamedTuple):
+    """McNemar's test, which counts only rows that one classifier has right and the other wrong."""
+
+    only_first: int
+    """Rows that only the first classifier has right."""
+    only_second: int
+    p: float
+    """Two-sided probability of a difference at least this large between equal classifiers."""
+
+
 def measure(
     probabilities: Probabilities,
-    gold: NDArray[np.int64],
+    gold: Ints,
     names: Sequence[str],
     *,
     seed: int = 0,
     rows_per_second: float | None = None,
 ) -> Metrics:
     """Compare probabilities, (rows, classes), with the right classes, (rows,)."""
-    check_predictions(probabilities, gold, names)
+    _check(probabilities, gold, names)
     exact = probabilities.astype(np.float64)
     predicted = exact.argmax(1)
-    confusion = confusion_matrix(gold, predicted, len(names))
-    macro, weighted = averages(confusion.sum(1), confusion.sum(0), confusion.diagonal())
+    classes, rows = len(names), np.arange(len(gold))
+    true_count = np.bincount(gold, minlength=classes)
+    predicted_count = np.bincount(predicted, minlength=classes)
+    right_count = np.bincount(gold[gold == predicted], minlength=classes)
+    macro, weighted = averages(true_count, predicted_count, right_count)
+    if classes <= MAX_DENSE_LABELS:
+        dense = confusion_matrix(gold, predicted, classes)
+        confusion = tuple(tuple(row) for row in dense.tolist())
+        macro_f1_estimate = bootstrap_macro_f1(dense, seed)
+    else:
+        cells, counts = np.unique(np.stack([gold, predicted]), axis=1, return_counts=True)
+        confusion = tuple(tuple(cell) for cell in np.vstack([cells, counts]).T.tolist())
+        macro_f1_estimate = _bootstrap_cells(cells, counts, classes, seed)
+    truth = np.zeros_like(exact)
+    truth[rows, gold] = 1
+    # A probability that was rounded to 0 must not make the loss infinite.
+    of_gold = np.maximum(exact[rows, gold], np.finfo(np.float64).eps)
     return Metrics(
         count=len(gold),
-        accuracy=wilson(int(confusion.trace()), len(gold)),
-        macro_f1=bootstrap_macro_f1(confusion, seed),
+        accuracy=wilson(int(right_count.sum()), len(gold)),
+        macro_f1=macro_f1_estimate,
         macro=macro,
         weighted=weighted,
-        classes=_class_metrics(confusion, names),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
+        classes=tuple(
+            ClassMetrics(
+                label=name,
+                precision=right / max(1, guessed),
+                recall=right / max(1, true),
+                f1=2 * right / max(1, true + guessed),
+                support=true,
+            )
+            for name, true, guessed, right in zip(
+                names,
+                true_count.tolist(),
+                predicted_count.tolist(),
+                right_count.tolist(),
+                strict=True,
+            )
+        ),
+        confusion=confusion,
         calibration_error=calibration_error(exact.max(1), predicted == gold),
-        brier=float(((exact - np.eye(len(names))[gold]) ** 2).sum(1).mean()),
-        log_loss=_log_loss(exact[np.arange(len(gold)), gold]),
+        brier=float(((exact - truth) ** 2).sum(1).mean()),
+        log_loss=float(-np.log(of_gold).mean()),
         rows_per_second=rows_per_second,
     )
 
 
-def confusion_matrix(
-    gold: NDArray[np.int64], predicted: NDArray[np.int64], classes: int
-) -> NDArray[np.int64]:
-    """How often each class (row) was taken for each class (column)."""
+def confusion_matrix(gold: Ints, predicted: Ints, classes: int) -> Ints:
+    """How often each class (row) was predicted as each class (column)."""
     return np.bincount(gold * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
     """The expected calibration error over bins of equal width, each open below."""
-    bins = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
-    # A bin's share times its mean difference is its summed difference by all rows.
-    differences = np.bincount(bins, weights=right - confidence, minlength=BINS)
+    bins = np.ceil(confidence * CALIBRATION_BINS).astype(np.int64) - 1
+    bins = np.clip(bins, 0, CALIBRATION_BINS - 1)
+    # A bin's fraction of the rows times its mean difference is its summed difference / rows.
+    differences = np.bincount(bins, weights=right - confidence, minlength=CALIBRATION_BINS)
     return float(np.abs(differences).sum() / len(confidence))
 
 
-def check_predictions(
-    probabilities: Probabilities, gold: NDArray[np.int64], names: Sequence[str]
-) -> None:
-    """Make sure that there is something to measure, and that it fits together."""
+def most_confident_mistakes(
+    probabilities: Probabilities,
+    gold: Ints,
+    texts: Sequence[str],
+    names: Sequence[str],
+    count: int = 20,
+    *,
+    locations: Sequence[str] | None = None,
+) -> list[Mistake]:
+    """The wrong predictions of highest probability: often a wrong label, always worth reading."""
+    _check(probabilities, gold, names)
+    predicted = probabilities.argmax(1)
+    wrong = np.flatnonzero(predicted != gold)
+    order = np.argsort(-probabilities.max(1)[wrong], kind="stable")
+    rows: list[int] = wrong[order[:count]].tolist()
+    return [
+        Mistake(
+            row=row,
+            place=None if locations is None else locations[row],
+            text=texts[row],
+            gold=names[int(gold[row])],
+            predicted=names[int(predicted[row])],
+            probability=float(probabilities[row, predicted[row]]),
+            gold_probability=float(probabilities[row, gold[row]]),
+        )
+        for row in rows
+    ]
+
+
+def _check(probabilities: Probabilities, gold: Ints, names: Sequence[str]) -> None:
     if not len(gold):
         raise UserError("expected labelled rows to measure predictions on, but there are none")
     if probabilities.shape != (len(gold), len(names)):
@@ -177,7 +229,7 @@ def check_predictions(
         raise UserError(
             f"expected classes from 0 to {len(names) - 1}, got {gold.min()} to {gold.max()}"
         )
-    wrong = ~(np.abs(probabilities.sum(1, dtype=np.float64) - 1) <= _SUM_TOLERANCE)
+    wrong = ~(np.abs(probabilities.sum(1, dtype=np.float64) - 1) <= 1e-3)
     wrong |= (probabilities < 0).any(1)
     if wrong.any():
         row = int(wrong.argmax())
@@ -186,40 +238,72 @@ def check_predictions(
         )
 
 
-def _class_metrics(confusion: NDArray[np.int64], names: Sequence[str]) -> tuple[ClassMetrics, ...]:
-    true, predicted, right = confusion.sum(1), confusion.sum(0), confusion.diagonal()
-    return tuple(
-        ClassMetrics(
-            label=name,
-            precision=int(right[one]) / max(1, int(predicted[one])),
-            recall=int(right[one]) / max(1, int(true[one])),
-            f1=2 * int(right[one]) / max(1, int(true[one] + predicted[one])),
-            support=int(true[one]),
-        )
-        for one, name in enumerate(names)
-    )
+# Intervals.
 
 
-def _log_loss(right: NDArray[np.float64]) -> float:
-    # A probability that was rounded to zero must not make the whole figure infinite.
-    return float(-np.log(np.maximum(right, np.finfo(np.float64).eps)).mean())
+def standard_error(accuracy: float, count: int) -> float:
+    """Standard error of an accuracy measured on `count` rows."""
+    return sqrt(accuracy * (1 - accuracy) / count)
 
 
-# Whether one classifier is better than another on the same rows, or was merely lucky.
+def wilson(right: int, count: int) -> Estimate:
+    """Accuracy with Wilson's interval, which stays within 0 and 1."""
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    rate = right / count
+    centre = (rate + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * sqrt(rate * (1 - rate) / count + z**2 / (4 * count**2))
+    return Estimate(rate, max(0.0, centre - half), min(1.0, centre + half))
 
 
-EXACT_UP_TO = 1000
+def macro_f1(confusions: Ints) -> NDArray[np.float64]:
+    """Mean F1 of the classes that occur or are predicted, of each (classes, classes) matrix."""
+    true_and_predicted = confusions.sum(1) + confusions.sum(2)  # (matrices, classes)
+    right = confusions.diagonal(axis1=1, axis2=2)  # (matrices, classes)
+    return _mean_f1(right, true_and_predicted)
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """McNemar's test: only the rows count on which one is right and the other wrong."""
+def bootstrap_macro_f1(confusion: Ints, seed: int) -> Estimate:
+    """Macro F1 with its percentile interval over tests resampled from this one.
 
-    only_first: int
-    """Rows that only the first classifier has right."""
-    only_second: int
-    p: float
-    """How probable a difference at least as large is if both are equally good, two-sided."""
+    Resampling rows with replacement is a multinomial draw of the confusion matrix's cells, of
+    which there are far fewer.
+    """
+    random = np.random.default_rng(seed)
+    rates = confusion.ravel() / confusion.sum()
+    at_a_time = max(1, min(RESAMPLES, _CELLS_AT_A_TIME // confusion.size))
+    scores: list[NDArray[np.float64]] = []
+    for first in range(0, RESAMPLES, at_a_time):
+        size = min(at_a_time, RESAMPLES - first)
+        drawn = random.multinomial(confusion.sum(), rates, size)
+        scores.append(macro_f1(drawn.reshape(size, *confusion.shape)))
+    return _percentiles(float(macro_f1(confusion[None])[0]), np.concatenate(scores))
+
+
+def _bootstrap_cells(cells: Ints, counts: Ints, classes: int, seed: int) -> Estimate:
+    """The same for many classes, from the cells that are not 0: (2, cells) and their counts."""
+    random = np.random.default_rng(seed)
+    right = cells[0] == cells[1]
+
+    def score(drawn: Ints) -> float:
+        both = sum(np.bincount(side, weights=drawn, minlength=classes) for side in cells)
+        of_right = np.bincount(cells[0][right], weights=drawn[right], minlength=classes)
+        return float(_mean_f1(of_right[None], np.asarray(both)[None])[0])
+
+    rates = counts / counts.sum()
+    scores = [score(random.multinomial(counts.sum(), rates)) for _ in range(RESAMPLES)]
+    return _percentiles(score(counts), np.array(scores))
+
+
+def _mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> NDArray[np.float64]:
+    """Mean over classes from the counts of right rows, and of true plus predicted rows."""
+    scores = 2 * right / np.maximum(1, both)  # (matrices, classes)
+    return scores.sum(1) / np.maximum(1, (both > 0).sum(1))
+
+
+def _percentiles(value: float, scores: NDArray[np.float64]) -> Estimate:
+    tail = 100 * (1 - LEVEL) / 2
+    low, high = np.percentile(scores, [tail, 100 - tail])
+    return Estimate(value, float(low), float(high))
 
 
 def mcnemar(first_right: NDArray[np.bool_], second_right: NDArray[np.bool_]) -> PairedTest:
@@ -231,65 +315,11 @@ def mcnemar(first_right: NDArray[np.bool_], second_right: NDArray[np.bool_]) -> 
         )
     first = int((first_right & ~second_right).sum())
     second = int((second_right & ~first_right).sum())
-    few = first + second <= EXACT_UP_TO
-    return PairedTest(first, second, (_binomial if few else _chi_squared)(first, second))
-
-
-def _binomial(first: int, second: int) -> float:
-    """Exact: as heads and tails of a fair coin."""
-    throws = first + second
-    tail = sum(comb(throws, heads) for heads in range(min(first, second) + 1))
-    return min(1.0, 2 * tail / 2**throws)
-
-
-def _chi_squared(first: int, second: int) -> float:
-    """With continuity correction; one degree of freedom is a squared normal variable."""
-    statistic = max(0, abs(first - second) - 1) ** 2 / (first + second)
-    return erfc(sqrt(statistic / 2))
-
-
-# The mistakes a classifier was surest of: often a wrong label, always worth reading.
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A text that was given another label than its own."""
-
-    row: int
-    """Counted from 0, over all files."""
-    place: str | None
-    text: str
-    gold: str
-    predicted: str
-    probability: float
-    """Of the label predicted."""
-    gold_probability: float
-
-
-def most_confident_mistakes(
-    probabilities: Probabilities,
-    gold: NDArray[np.int64],
-    texts: Sequence[str],
-    names: Sequence[str],
-    count: int = 20,
-    *,
-    places: Sequence[str] | None = None,
-) -> list[Mistake]:
-    """The wrong predictions of highest probability, the surest first."""
-    check_predictions(probabilities, gold, names)
-    predicted = probabilities.argmax(1)
-    wrong = np.flatnonzero(predicted != gold)
-    order = np.argsort(-probabilities.max(1)[wrong], kind="stable")
-    surest: list[int] = wrong[order[:count]].tolist()
-    return [
-        Mistake(
-            row=row,
-            place=None if places is None else places[row],
-            text=texts[row],
-            gold=names[int(gold[row])],
-            predicted=names[int(predicted[row])],
-            probability=float(probabilities[row, predicted[row]]),
-            gold_probability=float(probabilities[row, gold[row]]),
-        )
-        for row in surest
-    ]
+    both = first + second
+    if both <= EXACT_UP_TO:  # binomial: tosses of a fair coin
+        tail = sum(comb(both, heads) for heads in range(min(first, second) + 1))
+        p = min(1.0, 2 * tail / 2**both)
+    else:  # chi-squared with continuity correction; one degree of freedom is a squared normal
+        statistic = max(0, abs(first - second) - 1) ** 2 / both
+        p = erfc(sqrt(statistic / 2))
+    return PairedTest(first, second, p)

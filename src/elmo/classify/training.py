@@ -22,30 +22,41 @@ from torch.optim import AdamW, Optimizer
 import elmo
 from elmo.bilm.model import BiLM, Randomness
 from elmo.classify.classifier import (
-    Evaluation,
     TextClassifier,
     can_draw,
-    evaluate,
-    judge,
-    save_classifier,
     weights_file,
     write_evaluation,
 )
 from elmo.classify.config import ClassifierConfig, LearningConfig
-from elmo.classify.data import LabelledTexts, Labels, Split, development_split, read_labelled
-from elmo.classify.features import (
-    MOST_GIVEN,
-    FrozenFeatures,
-    TextRows,
-    batches_by_length,
-    begin_as_given,
-    check_given,
-    cut_into_words,
-    own_vocabulary,
-    shuffled_batches,
-    with_given,
+from elmo.classify.data import (
+    LabelledTexts,
+    Split,
+    check_test_rows,
+    development_split,
+    encode_labels,
+    label_names,
+    printable,
+    read_labelled,
 )
-from elmo.classify.metrics import Metrics, standard_error
+from elmo.classify.features import (
+    MAX_WORD_VECTORS,
+    FrozenFeatures,
+    TokenizedTexts,
+    batches_by_length,
+    build_task_vocabulary,
+    check_vector_size,
+    init_from_word_vectors,
+    shuffled_batches,
+    tokenize_texts,
+    with_pretrained_words,
+)
+from elmo.classify.metrics import (
+    Evaluation,
+    Metrics,
+    measure,
+    most_confident_mistakes,
+    standard_error,
+)
 from elmo.classify.network import ClassifierNetwork, TextLayers, seeded_network
 from elmo.config import check, from_json, to_json
 from elmo.embed.embedder import Listener as TextListener
@@ -120,7 +131,7 @@ class Phase:
 def phases(
     network: ClassifierNetwork,
     features: Features | None,
-    texts: TextRows,
+    texts: TokenizedTexts,
     model: BiLM | None,
     config: LearningConfig,
     epochs: int,
@@ -150,7 +161,7 @@ def network_phase(
 
 
 def fine_tuning_phase(
-    network: ClassifierNetwork, texts: TextRows, model: BiLM, config: LearningConfig
+    network: ClassifierNetwork, texts: TokenizedTexts, model: BiLM, config: LearningConfig
 ) -> Phase:
     """The biLM learns with the network, its top layer first, lower ones later and more slowly."""
     settings = config.fine_tuning
@@ -575,7 +586,7 @@ Rows = NDArray[np.int64]
 class Task:
     """Texts to learn from, their classes, and which of them are for choosing."""
 
-    texts: TextRows
+    texts: TokenizedTexts
     classes: Rows
     split: Split
     class_weights: Tensor | None = None
@@ -787,7 +798,7 @@ def train(
     """
     check(config)
     if word_vectors is not None:
-        check_given(word_vectors, config.network.own_words)
+        check_vector_size(word_vectors, config.network.own_words)
         config = replace(config, network=replace(config.network, own_lower_case=True))
     started = time.monotonic()
     around = surroundings or Surroundings()
@@ -799,10 +810,12 @@ def train(
         layers=1 + bilm.layers,
         dim=2 * bilm.width,
         classes=len(labels),
-        own_vocabulary=len(task.texts.own),
+        task_words=len(task.texts.task_vocabulary),
     )
-    if word_vectors is not None and network.own_words is not None:
-        begin_as_given(network.own_words.weight, task.texts.own, word_vectors)
+    if word_vectors is not None and network.task_embedding is not None:
+        init_from_word_vectors(
+            network.task_embedding.weight, task.texts.task_vocabulary, word_vectors
+        )
     network = network.to(loaded.model.device)
     checkpoints = around.checkpoints
     history = [] if checkpoints is None else checkpoints.history
@@ -812,7 +825,9 @@ def train(
     every = np.arange(len(task.texts))
     scores = scores_of(network, phase, every, task.texts.lengths)
     return Trained(
-        classifier=TextClassifier(loaded, network, task.texts.own, labels, config),
+        classifier=TextClassifier.from_parts(
+            loaded, network, task.texts.task_vocabulary, labels, config
+        ),
         history=history,
         split=task.split,
         probabilities=scores.softmax(dim=1).cpu().numpy(),
@@ -827,22 +842,24 @@ def _task(
     data: LabelledTexts,
     config: ClassifierConfig,
     word_vectors: StaticVectors | None,
-) -> tuple[Labels, Task]:
+) -> tuple[tuple[str, ...], Task]:
     if data.labels is None:
         raise UserError("expected labelled texts to learn from, but these have no labels")
-    labels = Labels.of(data.labels)
-    classes = labels.encode(data.labels, data.places)
+    labels = label_names(data.labels)
+    classes = encode_labels(data.labels, labels, data.locations)
     learning = config.learning
-    split = development_split(classes, learning.development_share, learning.seed, labels.names)
-    words = cut_into_words(loaded, data.texts, config.network.max_words)
+    split = development_split(classes, learning.development_share, learning.seed, labels)
+    words = tokenize_texts(loaded, data.texts, config.network.max_words)
     # Texts for development must not say which words are known.
-    own = own_vocabulary([words[int(row)] for row in split.train], config.network.own_min_count)
+    own = build_task_vocabulary(
+        [words[int(row)] for row in split.train], config.network.own_min_count
+    )
     if word_vectors is not None:
-        own = with_given(own, word_vectors)
+        own = with_pretrained_words(own, word_vectors)
     weights = _class_weights(classes[split.train], len(labels), config)
     device = loaded.model.device
     weights = None if weights is None else weights.to(device)
-    texts = TextRows(words, own, config.network.own_lower_case)
+    texts = TokenizedTexts(words, own, config.network.own_lower_case)
     return labels, Task(texts, classes, split, weights)
 
 
@@ -906,8 +923,8 @@ def classifier_card(
 ) -> str:
     """The card as Markdown."""
     classifier = trained.classifier
-    network = classifier.config.network
-    learning = classifier.config.learning
+    network = classifier.config_.network
+    learning = classifier.config_.learning
     tuned = learning.fine_tuning.fine_tune_epochs
     learned, chosen = len(trained.split.train), len(trained.split.development)
     parameters = sum(one.numel() for one in classifier.network.parameters())
@@ -915,9 +932,9 @@ def classifier_card(
 
 | | |
 |---|---|
-| labels | {", ".join(classifier.labels.names)} |
+| labels | {", ".join(map(printable, classifier.labels))} |
 | mix of layers | {network.mix.mix}{_weights(trained)} |
-| own word vectors | {network.own_words or "none"} |
+| task embeddings | {network.own_words or "none"} |
 | encoder | {network.encoder} |
 | pooling | {network.pooling} |
 | parameters of the network | {parameters:,} |
@@ -1013,7 +1030,9 @@ def train_classifier(
     loaded = open_model(model, device)
     data = read_labelled(sources, read, label_column)
     held = read_labelled(test, read, label_column) if test else None
-    given = None if word_vectors is None else StaticVectors.load(word_vectors, MOST_GIVEN)
+    if held is not None:
+        check_test_rows(data, held)
+    given = None if word_vectors is None else StaticVectors.load(word_vectors, MAX_WORD_VECTORS)
     origin = Origin(
         config=config,
         texts=data.digest,
@@ -1026,11 +1045,8 @@ def train_classifier(
         evaluations = _evaluations(trained, data, held)
         names = [sources] if isinstance(sources, str) else sources
         with folder_written_whole(out) as beside:
-            save_classifier(
-                trained.classifier,
-                beside,
-                bilm=Path(model) if reference else None,
-                precision=precision,
+            trained.classifier.save_pretrained(
+                beside, bilm=Path(model) if reference else None, precision=precision
             )
             _write_history(trained, beside)
             for part, evaluation in evaluations.items():
@@ -1053,18 +1069,20 @@ def _check_folder(out: Path, config: ClassifierConfig, reference: bool) -> None:
 def _evaluations(
     trained: Trained, data: LabelledTexts, test: LabelledTexts | None
 ) -> dict[str, Evaluation]:
-    found = {
-        name: judge(
-            data.some(rows.tolist()),
-            trained.classes[rows],
-            trained.probabilities[rows],
-            trained.classifier.labels.names,
+    evaluations: dict[str, Evaluation] = {}
+    names = trained.classifier.labels
+    for part, rows in ((TRAIN, trained.split.train), (DEVELOPMENT, trained.split.development)):
+        some = data.select(rows.tolist())
+        probabilities, gold = trained.probabilities[rows], trained.classes[rows]
+        mistakes = most_confident_mistakes(
+            probabilities, gold, some.texts, names, locations=some.locations
         )
-        for name, rows in ((TRAIN, trained.split.train), (DEVELOPMENT, trained.split.development))
-    }
+        evaluations[part] = Evaluation(measure(probabilities, gold, names), tuple(mistakes), ())
     if test is not None:
-        found[TEST] = evaluate(trained.classifier, test)
-    return found
+        evaluations[TEST] = trained.classifier.evaluate(
+            test.texts, test.labels or (), locations=test.locations
+        )
+    return evaluations
 
 
 def _write_history(trained: Trained, folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from elmo.classify.config import ClassifierConfig
-from elmo.classify.data import LabelOptions
+from elmo.classify.data import LabelOptions, printable
 from elmo.cli import options as arguments
 from elmo.cli.display import SECONDS_BETWEEN_LINES, LiveDisplay, clock, line, print_table
 from elmo.cli.options import Flag
@@ -22,8 +22,7 @@ from elmo.errors import UserError
 from elmo.text.config import ReadOptions
 
 if TYPE_CHECKING:
-    from elmo.classify.classifier import Evaluation, Prediction
-    from elmo.classify.metrics import Metrics
+    from elmo.classify.metrics import Evaluation, Metrics
     from elmo.classify.training import ClassifierRun, EpochReport, StepReport
     from elmo.embed.embedder import Progress
 
@@ -255,7 +254,7 @@ def parse_classify_evaluate(given: Sequence[str]) -> ClassifyEvaluateArguments:
 
 def run_classify_evaluate(given: ClassifyEvaluateArguments) -> int:
     """Measure, print, write what was asked for."""
-    from elmo.classify.classifier import evaluate, load_classifier, write_evaluation
+    from elmo.classify.classifier import load_classifier, write_evaluation
     from elmo.classify.data import read_labelled
     from elmo.cli.display import EmbeddingDisplay, print_json, set_device
     from elmo.embed.embedder import Pace
@@ -264,7 +263,12 @@ def run_classify_evaluate(given: ClassifyEvaluateArguments) -> int:
     classifier = load_classifier(given.model, given.device)
     data = read_labelled(given.sources, given.read, given.labels.label_column)
     with EmbeddingDisplay() as display:
-        evaluation = evaluate(classifier, data, Pace(display.show, len(data.texts)).add)
+        evaluation = classifier.evaluate(
+            data.texts,
+            data.labels or (),
+            locations=data.locations,
+            on_texts=Pace(display.show, len(data.texts)).add,
+        )
     if given.out is not None:
         write_evaluation(evaluation, "evaluation", given.out)
     if given.json:
@@ -278,7 +282,8 @@ def run_classify_evaluate(given: ClassifyEvaluateArguments) -> int:
 def _show_mistakes(evaluation: Evaluation, number: int) -> None:
     for one in evaluation.mistakes[:number]:
         print(
-            f"{one.place}: {one.gold}, taken for {one.predicted} ({one.probability:.3f})\n"
+            f"{one.place}: {printable(one.gold)}, taken for {printable(one.predicted)} "
+            f"({one.probability:.3f})\n"
             f"  {one.text}"
         )
     if evaluation.empty:
@@ -325,11 +330,18 @@ def run_classify_predict(given: ClassifyPredictArguments) -> int:
     texts = _texts(given)
     set_device(given.device, given.threads)
     classifier = load_classifier(given.model, given.device)
-    for text, prediction in zip(texts, classifier.predict(texts), strict=True):
+    tokenized = classifier.tokenize(texts)
+    for row, (text, probabilities) in enumerate(
+        zip(texts, classifier.predict_proba(tokenized), strict=True)
+    ):
+        best, is_empty = int(probabilities.argmax()), not tokenized.words[row]
         if given.json:
-            print_json({"text": text, **asdict(prediction)})
+            by_label = dict(zip(classifier.labels, probabilities.tolist(), strict=True))
+            label = classifier.labels[best]
+            print_json({"text": text, "label": label, "probabilities": by_label, "empty": is_empty})
         else:
-            print(_line(text, prediction))
+            label, shown = printable(classifier.labels[best]), "(no words)" if is_empty else text
+            print(f"{label}\t{probabilities[best]:.3f}\t{shown}")
     return 0
 
 
@@ -347,12 +359,6 @@ def _texts(given: ClassifyPredictArguments) -> list[str]:
     return texts
 
 
-def _line(text: str, prediction: Prediction) -> str:
-    probability = max(prediction.probabilities.values())
-    shown = "(no words)" if prediction.empty else text
-    return f"{prediction.label}\t{probability:.3f}\t{shown}"
-
-
 # How the classify commands show figures: a line, a table by class, what was taken for what.
 
 
@@ -368,7 +374,7 @@ def show_evaluation(metrics: Metrics, part: str) -> None:
         f"({macro_f1.low:.4f} to {macro_f1.high:.4f}), calibration error "
         f"{metrics.calibration_error:.4f}"
     )
-    names = [one.label for one in metrics.classes]
+    names = [printable(one.label) for one in metrics.classes]
     # Many classes would not fit side by side; they are in the files.
     shown = names if len(names) <= MOST_COLUMNS else []
     print_table(_rows(metrics, shown), ["", "precision", "recall", "F1", "rows", *shown])
@@ -377,9 +383,9 @@ def show_evaluation(metrics: Metrics, part: str) -> None:
 
 def _rows(metrics: Metrics, shown: list[str]) -> list[list[str]]:
     rows = [
-        [one.label, *_shares(one.precision, one.recall, one.f1), f"{one.support:,}"]
-        + [f"{number:,}" for number in confused[: len(shown)]]
-        for one, confused in zip(metrics.classes, metrics.confusion, strict=True)
+        [printable(one.label), *_shares(one.precision, one.recall, one.f1), f"{one.support:,}"]
+        + [f"{number:,}" for number in (metrics.confusion[index] if shown else ())]
+        for index, one in enumerate(metrics.classes)
     ]
     for name, mean in (("macro", metrics.macro), ("weighted", metrics.weighted)):
         empty = [""] * (1 + len(shown))

@@ -17,8 +17,7 @@ from elmo.cli.options import Flag, PrecisionName, TokenizerName, open_embedder
 from elmo.config import BILM
 from elmo.embed.config import EncodeConfig, NeighbourConfig
 from elmo.errors import UserError
-from elmo.static.config import SkipGramConfig, SvdConfig
-from elmo.static.train import Progress
+from elmo.static.train import Progress, SkipGramConfig, SvdConfig
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 

@@ -1,1 +1,1 @@
-"""The embeddings ELMo is compared with: a vector a word, whatever stands around it."""
+"""Static word vectors, which ELMo is compared with: one vector per word."""

@@ -1,10 +1,13 @@
-"""Word vectors by skip-gram with negative sampling, which gensim trains."""
+"""Static word vectors, to compare ELMo with: counted and factorised, or by skip-gram.
+
+Free of torch, since `elmo static --help` imports the settings from here.
+"""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +16,6 @@ from numpy.typing import NDArray
 
 from elmo.config import check
 from elmo.errors import UserError, require_extra
-from elmo.static.config import SkipGramConfig, StaticConfig, SvdConfig, WordsConfig
 from elmo.static.vectors import Floats, StaticVectors
 from elmo.text.config import ReadOptions
 from elmo.text.corpus import Corpus, CorpusRequest, prepare
@@ -24,40 +26,202 @@ from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-
-# The words that static vectors are made of: the same ids, vocabulary and split as a biLM's.
-
+MAX_SEED = 2**32 - 1
+TOKENS_AT_ONCE = 1 << 20
+"""Pairs are counted in chunks of this many tokens, which bounds memory; texts are not split."""
+MAX_SENTENCE = 10_000
+"""gensim ignores words beyond this in a sentence, so longer texts are split."""
+REPORT_EVERY = 1000
+"""Texts between two progress reports of skip-gram."""
 
 Ids = NDArray[np.int64]
 
 
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    """Settings of both methods."""
+
+    window: int = 5
+    """Context words on either side; contexts do not cross texts."""
+    dim: int = 300
+    """Numbers per vector."""
+    min_count: int = 3
+    """Words seen less often get no vector and are no context."""
+    max_vocabulary: int | None = 100_000
+    """Keep at most this many words, the most frequent ones."""
+    seed: int = 0
+    """The same seed gives the same vectors."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        for name in ("window", "dim", "min_count"):
+            if getattr(self, name) < 1:
+                yield f"{name}: must be positive, got {getattr(self, name)}"
+        if self.max_vocabulary is not None and self.max_vocabulary < 4:
+            yield f"max_vocabulary: at least 4 (three are special), got {self.max_vocabulary}"
+        if not 0 <= self.seed <= MAX_SEED:
+            yield f"seed: expected a number from 0 to {MAX_SEED}, got {self.seed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SvdConfig(WordsConfig):
+    """Positive pointwise mutual information, factorised (Levy, Goldberg & Dagan 2015)."""
+
+    distance_weighting: bool = False
+    """Count a context word at distance d as 1/d instead of 1."""
+    shift: float = 5.0
+    """Subtract log(shift) from the mutual information, like this many negative samples; 1: none."""
+    context_smoothing: float = 0.75
+    """Power of the context counts, so that rare contexts weigh less; 1: none."""
+    eigenvalue_power: float = 0.5
+    """Vectors are U S^p: 0 leaves the singular values out, 1 takes them whole."""
+    iterations: int = 5
+    """Power iterations of the randomised factorisation; more are closer to the exact one."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        yield from super().problems()
+        if not 1 <= self.shift < float("inf"):
+            yield f"shift: expected 1 (none) or more, got {self.shift}"
+        for name in ("context_smoothing", "eigenvalue_power"):
+            if not 0 <= getattr(self, name) <= 1:
+                yield f"{name}: expected a power from 0 to 1, got {getattr(self, name)}"
+        if self.iterations < 0:
+            yield f"iterations: cannot be negative, got {self.iterations}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkipGramConfig(WordsConfig):
+    """Skip-gram with negative sampling (Mikolov et al. 2013), as gensim computes it."""
+
+    negatives: int = 5
+    """Random words that each true context word is told apart from."""
+    epochs: int = 10
+    """Passes over the text."""
+    learning_rate: float = 0.025
+    """At the start; it falls linearly to almost 0."""
+    subsample: float = 1e-3
+    """Words more frequent than this fraction of the text are dropped at random; 0: none."""
+    threads: int = 1
+    """One thread gives the same vectors for the same seed; more are faster but not repeatable."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        yield from super().problems()
+        for name in ("negatives", "epochs", "threads"):
+            if getattr(self, name) < 1:
+                yield f"{name}: must be positive, got {getattr(self, name)}"
+        if not 0 < self.learning_rate < float("inf"):
+            yield f"learning_rate: must be positive, got {self.learning_rate}"
+        if not 0 <= self.subsample < 1:
+            yield f"subsample: expected a fraction from 0 to below 1, got {self.subsample}"
+
+
+StaticConfig = SvdConfig | SkipGramConfig
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Which stage the work is at."""
+
+    stage: str
+    done: int = 0
+    total: int | None = None
+    """Texts in all; None where that is not known."""
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class TrainedVectors:
+    """Static vectors, and the size of the text they were made of."""
+
+    vectors: StaticVectors
+    documents: int
+    tokens: int
+    """Running words, unknown ones included."""
+
+
 class Documents(Protocol):
-    """Texts as ids of a vocabulary, without boundaries, to be gone through as often as need be."""
+    """Texts as ids of a vocabulary, without boundaries; may be iterated over several times."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Ids]: ...
 
 
-@dataclass(frozen=True)
+def train_static(
+    sources: Sequence[str] | str,
+    config: StaticConfig | None = None,
+    *,
+    read: ReadOptions | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    held_out_share: float = 0.02,
+    cache: Path | None = None,
+    progress: Listener | None = None,
+) -> TrainedVectors:
+    """Train vectors on files, folders, patterns, '-' or 'ag_news'.
+
+    Args:
+        config: Settings of the method, which they choose. Default: `SvdConfig()`.
+        held_out_share: Fraction of the texts left out: those that `elmo pretrain` holds out.
+        cache: Where prepared corpora are kept. Default: $ELMO_CACHE or ~/.cache/elmo.
+        progress: Called as the work proceeds.
+    """
+    config, tell = config or SvdConfig(), progress or (lambda progress: None)
+    check(config)
+    if not 0 <= held_out_share < 1:
+        raise UserError(
+            f"held_out_share: expected a fraction from 0 to below 1, got {held_out_share}"
+        )
+    request = CorpusRequest(
+        sources=resolve([sources] if isinstance(sources, str) else sources),
+        read=read or ReadOptions(),
+        tokenizer=tokenizer or TokenizerConfig(),
+        held_out_share=held_out_share,
+    )
+    corpus = prepare(
+        request, cache=cache, progress=lambda done: tell(Progress("preparing the text", done))
+    )
+    vocabulary = corpus_vocabulary(corpus, config)
+    vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, tell)
+    return TrainedVectors(vectors, corpus.train.documents, corpus.tokens)
+
+
+def static_vectors(
+    documents: Documents,
+    vocabulary: Vocabulary,
+    config: StaticConfig,
+    progress: Listener = lambda progress: None,
+) -> StaticVectors:
+    """Train vectors on texts in memory, by the method whose settings are given."""
+    if isinstance(config, SvdConfig):
+        return svd_vectors(documents, vocabulary, config, progress)
+    return skip_gram_vectors(documents, vocabulary, config, progress)
+
+
+# The texts: the same tokens, vocabulary and split as a biLM's.
+
+
 class CorpusDocuments:
     """The training texts of a prepared corpus, one shard in memory at a time."""
 
-    corpus: Corpus
-    vocabulary: Vocabulary
+    def __init__(self, corpus: Corpus, vocabulary: Vocabulary) -> None:
+        self._corpus = corpus
+        self._ids = vocabulary.encode(corpus.words)
 
     def __len__(self) -> int:
-        return self.corpus.train.documents
+        return self._corpus.train.documents
 
     def __iter__(self) -> Iterator[Ids]:
-        ids = self.vocabulary.encode(self.corpus.words)
-        for shard in self.corpus.train:
-            known = ids[shard.ids]
+        for shard in self._corpus.train:
+            ids = self._ids[shard.ids]
             for start, end in zip(shard.starts.tolist(), shard.ends.tolist(), strict=True):
-                yield known[start + 1 : end - 1]
+                yield ids[start + 1 : end - 1]
 
 
 def encode_texts(texts: Iterable[Sequence[str]], vocabulary: Vocabulary) -> list[Ids]:
-    """Texts that are cut into words already, as ids."""
+    """Tokenized texts as ids."""
     return [vocabulary.encode(text) for text in texts]
 
 
@@ -78,193 +242,25 @@ def corpus_vocabulary(corpus: Corpus, config: WordsConfig) -> Vocabulary:
     return vocabulary
 
 
-# How often any two words stand near each other, counted without a loop over words.
-
-
-TOKENS_AT_ONCE = 1 << 20
-"""Longer texts than this are still counted at once."""
-
-
-def count_pairs(
-    documents: Iterable[Ids], words: int, *, window: int, distance_weighting: bool = False
-) -> csr_array:
-    """Symmetric counts (words, words) of two words of a text at most `window` places apart.
-
-    Boundaries and unknown words take up a place, but are never counted.
-    """
-    sparse: Any = require_extra("scipy.sparse", "study")
-    following = sparse.csr_array((words, words), dtype=np.float64)
-    for portion in _portions(documents):
-        nearby = sparse.csr_array(following.shape, dtype=np.float64)
-        for distance in range(1, window + 1):
-            first, second = portion.pairs(distance)
-            weights = np.full(len(first), 1 / distance if distance_weighting else 1.0)
-            pairs = sparse.coo_array((weights, (first, second)), shape=following.shape)
-            nearby = nearby + pairs.tocsr()
-        following = following + nearby
-    return (following + following.T).tocsr()
-
-
-@dataclass(frozen=True)
-class _Portion:
-    """Some texts end to end."""
-
-    ids: Ids
-    texts: Ids
-    """Which text each word is of."""
-
-    def pairs(self, distance: int) -> tuple[Ids, Ids]:
-        """All two known words of a text that are so far apart, the earlier ones first."""
-        first, second = self.ids[:-distance], self.ids[distance:]
-        special = len(SPECIAL_WORDS)
-        kept = self.texts[:-distance] == self.texts[distance:]
-        kept &= (first >= special) & (second >= special)
-        return first[kept], second[kept]
-
-
-def _portions(documents: Iterable[Ids]) -> Iterator[_Portion]:
-    held: list[Ids] = []
-    tokens = 0
-    for document in documents:
-        held.append(document)
-        tokens += len(document)
-        if tokens >= TOKENS_AT_ONCE:
-            yield _end_to_end(held)
-            held, tokens = [], 0
-    if held:
-        yield _end_to_end(held)
-
-
-def _end_to_end(documents: list[Ids]) -> _Portion:
-    lengths = [len(document) for document in documents]
-    return _Portion(np.concatenate(documents), np.repeat(np.arange(len(documents)), lengths))
-
-
-# Counts of pairs become positive pointwise mutual information: what is more often than chance.
-
-
-def ppmi(counts: csr_array, *, shift: float = 1.0, context_smoothing: float = 0.75) -> csr_array:
-    """max(0, log P(w, c) / (P(w) P'(c)) - log shift), with P'(c) ~ #(c)^smoothing; sparse."""
-    sparse: Any = require_extra("scipy.sparse", "study")
-    pairs: Any = counts.tocoo()
-    words, contexts = pairs.coords
-    of_word = pairs.sum(axis=1)
-    of_context = pairs.sum(axis=0) ** context_smoothing
-    chance = of_word[words] * (of_context[contexts] / of_context.sum())
-    information = np.log(pairs.data / chance) - np.log(shift)
-    kept = information > 0
-    return sparse.csr_array(
-        (information[kept].astype(np.float32), (words[kept], contexts[kept])), shape=pairs.shape
-    )
-
-
-# How far the making of static vectors is.
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What is being done, and how much of it."""
-
-    stage: str
-    done: int = 0
-    total: int | None = None
-    """How many texts there are, where that is known."""
-
-
-Listener = Callable[[Progress], None]
-
-
-def ignore(progress: Progress) -> None:
-    """Listen to nothing."""
-
-
-LONGEST = 10_000
-"""Gensim passes over what lies beyond so many words of a text, so long ones are cut."""
-REPORT_EVERY = 1000
-
-
-def skip_gram_vectors(
-    documents: Documents,
-    vocabulary: Vocabulary,
-    config: SkipGramConfig | None = None,
-    progress: Listener = ignore,
-) -> StaticVectors:
-    """Learn to tell the words around each word from random ones."""
-    config = config or SkipGramConfig()
-    check(config)
-    words, counts = vocabulary.words[len(SPECIAL_WORDS) :], vocabulary.counts[len(SPECIAL_WORDS) :]
-    model = _model(config)
-    model.build_vocab_from_freq(dict(zip(words, counts, strict=True)))
-    sentences = _Sentences(documents, vocabulary.words, config.epochs, progress)
-    model.train(
-        sentences,
-        total_examples=len(documents),
-        total_words=sum(counts),
-        epochs=config.epochs,
-    )
-    return StaticVectors(tuple(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
-
-
-def _model(config: SkipGramConfig) -> Any:
-    word2vec: Any = require_extra("gensim.models.word2vec", "study")
-    return word2vec.Word2Vec(
-        sg=1,
-        hs=0,
-        vector_size=config.dim,
-        window=config.window,
-        negative=config.negatives,
-        alpha=config.learning_rate,
-        sample=config.subsample,
-        seed=config.seed,
-        workers=config.threads,
-        # The vocabulary has been cut and sorted already.
-        min_count=1,
-        sorted_vocab=0,
-        # Python's own hash of a word is another one each time Python starts.
-        hashfxn=_hash,
-    )
-
-
-def _hash(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
-
-
-@dataclass
-class _Sentences:
-    """Texts as gensim wants them: lists of words, as often as it asks."""
-
-    documents: Documents
-    words: tuple[str, ...]
-    epochs: int
-    progress: Listener
-    read: int = field(default=0, init=False)
-
-    def __iter__(self) -> Iterator[list[str]]:
-        total = self.epochs * len(self.documents)
-        for document in self.documents:
-            # Unknown words are in no vocabulary of gensim's, which leaves them out itself.
-            places: list[int] = document.tolist()
-            words = [self.words[place] for place in places]
-            for start in range(0, len(words), LONGEST):
-                yield words[start : start + LONGEST]
-            self.read += 1
-            if self.read % REPORT_EVERY == 0:
-                self.progress(Progress("training", self.read, total))
-
-
-# Word vectors by factorising the mutual information of words and their contexts.
+# By counting: pairs of words, their positive pointwise mutual information, its factors.
 
 
 def svd_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: SvdConfig | None = None,
-    progress: Listener = ignore,
+    progress: Listener = lambda progress: None,
 ) -> StaticVectors:
-    """Count pairs, turn counts into information, factorise it."""
+    """Count pairs, compute PPMI, factorise it."""
     config = config or SvdConfig()
     check(config)
-    _check_size(vocabulary, config)
+    special = len(SPECIAL_WORDS)
+    words = len(vocabulary) - special
+    if config.dim > words:
+        raise UserError(
+            f"dim: vectors of {config.dim} numbers need at least as many words, but there are "
+            f"{words}; use --dim {words} or less, or give more text"
+        )
     progress(Progress("counting pairs of words", 0, len(documents)))
     counts = count_pairs(
         documents,
@@ -279,90 +275,127 @@ def svd_vectors(
             "--shift or --min-count"
         )
     progress(Progress(f"factorising {information.nnz:,} pairs"))
-    special = len(SPECIAL_WORDS)
     return StaticVectors(vocabulary.words[special:], factorise(information, config)[special:])
 
 
+def count_pairs(
+    documents: Iterable[Ids], words: int, *, window: int, distance_weighting: bool = False
+) -> csr_array:
+    """Symmetric counts, (words, words), of two words of a text at most `window` positions apart.
+
+    Boundaries and unknown words occupy a position but are never counted.
+    """
+    sparse: Any = require_extra("scipy.sparse", "study")
+    following = sparse.csr_array((words, words), dtype=np.float64)
+    for chunk in _chunks(documents):
+        ids = np.concatenate(chunk)
+        texts = np.repeat(np.arange(len(chunk)), [len(document) for document in chunk])
+        is_word = ids >= len(SPECIAL_WORDS)
+        nearby = sparse.csr_array(following.shape, dtype=np.float64)
+        # One vectorised step per distance instead of a Python loop over words.
+        for distance in range(1, window + 1):
+            mask = texts[:-distance] == texts[distance:]
+            mask &= is_word[:-distance] & is_word[distance:]
+            first, second = ids[:-distance][mask], ids[distance:][mask]
+            weights = np.full(len(first), 1 / distance if distance_weighting else 1.0)
+            pairs = sparse.coo_array((weights, (first, second)), shape=following.shape)
+            nearby = nearby + pairs.tocsr()
+        following = following + nearby
+    return (following + following.T).tocsr()
+
+
+def _chunks(documents: Iterable[Ids]) -> Iterator[list[Ids]]:
+    chunk: list[Ids] = []
+    tokens = 0
+    for document in documents:
+        chunk.append(document)
+        tokens += len(document)
+        if tokens >= TOKENS_AT_ONCE:
+            yield chunk
+            chunk, tokens = [], 0
+    if chunk:
+        yield chunk
+
+
+def ppmi(counts: csr_array, *, shift: float = 1.0, context_smoothing: float = 0.75) -> csr_array:
+    """max(0, log P(w, c) / (P(w) P'(c)) - log shift), with P'(c) ~ #(c)^smoothing; sparse."""
+    sparse: Any = require_extra("scipy.sparse", "study")
+    pairs: Any = counts.tocoo()
+    words, contexts = pairs.coords
+    of_word = pairs.sum(axis=1)
+    of_context = pairs.sum(axis=0) ** context_smoothing
+    chance = of_word[words] * (of_context[contexts] / of_context.sum())
+    information = np.log(pairs.data / chance) - np.log(shift)
+    mask = information > 0
+    return sparse.csr_array(
+        (information[mask].astype(np.float32), (words[mask], contexts[mask])), shape=pairs.shape
+    )
+
+
 def factorise(matrix: csr_array, config: SvdConfig) -> Floats:
-    """U S^p of the largest singular values: (rows, dim)."""
+    """U S^p of the largest singular values, (rows, dim)."""
     extmath: Any = require_extra("sklearn.utils.extmath", "study")
     left, values, _ = extmath.randomized_svd(
-        matrix,
-        config.dim,
-        n_iter=config.iterations,
-        random_state=config.seed,
-        flip_sign=True,
+        matrix, config.dim, n_iter=config.iterations, random_state=config.seed, flip_sign=True
     )
     return np.asarray(left * values**config.eigenvalue_power, np.float32)
 
 
-def _check_size(vocabulary: Vocabulary, config: SvdConfig) -> None:
-    words = len(vocabulary) - len(SPECIAL_WORDS)
-    if config.dim > words:
-        raise UserError(
-            f"dim: vectors of {config.dim} numbers need as many words, but there are {words}; "
-            f"use --dim {words} or less, or give more text"
-        )
+# By skip-gram, which gensim trains.
 
 
-# From sources and settings to static vectors, over the same words that a biLM would read.
-
-
-@dataclass(frozen=True)
-class TrainedVectors:
-    """Static vectors, and the text they were made of."""
-
-    vectors: StaticVectors
-    documents: int
-    tokens: int
-    """Running words, unknown ones included."""
-
-
-def train_static(
-    sources: Sequence[str] | str,
-    config: StaticConfig | None = None,
-    *,
-    read: ReadOptions | None = None,
-    tokenizer: TokenizerConfig | None = None,
-    held_out_share: float = 0.02,
-    cache: Path | None = None,
-    progress: Listener = ignore,
-) -> TrainedVectors:
-    """Make vectors of files, folders, patterns, '-' or 'ag_news'.
-
-    What a biLM with the same share would hold out is not read here either.
-    """
-    config = config or SvdConfig()
-    check(config)
-    _check_share(held_out_share)
-    request = CorpusRequest(
-        sources=resolve([sources] if isinstance(sources, str) else sources),
-        read=read or ReadOptions(),
-        tokenizer=tokenizer or TokenizerConfig(),
-        held_out_share=held_out_share,
-    )
-    corpus = prepare(
-        request,
-        cache=cache,
-        progress=lambda number: progress(Progress("preparing the text", number)),
-    )
-    vocabulary = corpus_vocabulary(corpus, config)
-    vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, progress)
-    return TrainedVectors(vectors, corpus.train.documents, corpus.tokens)
-
-
-def static_vectors(
+def skip_gram_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
-    config: StaticConfig,
-    progress: Listener = ignore,
+    config: SkipGramConfig | None = None,
+    progress: Listener = lambda progress: None,
 ) -> StaticVectors:
-    """Make vectors of texts in memory, by the method whose settings are given."""
-    if isinstance(config, SvdConfig):
-        return svd_vectors(documents, vocabulary, config, progress)
-    return skip_gram_vectors(documents, vocabulary, config, progress)
+    """Learn to tell the words around each word from random ones."""
+    config = config or SkipGramConfig()
+    check(config)
+    word2vec: Any = require_extra("gensim.models.word2vec", "study")
+    model = word2vec.Word2Vec(
+        sg=1,
+        hs=0,
+        vector_size=config.dim,
+        window=config.window,
+        negative=config.negatives,
+        alpha=config.learning_rate,
+        sample=config.subsample,
+        seed=config.seed,
+        workers=config.threads,
+        # The vocabulary has been cut and sorted already.
+        min_count=1,
+        sorted_vocab=0,
+        # Python's own hash of a word changes each time Python starts.
+        hashfxn=lambda text: zlib.crc32(text.encode("utf-8", "surrogatepass")),
+    )
+    words, counts = vocabulary.words[len(SPECIAL_WORDS) :], vocabulary.counts[len(SPECIAL_WORDS) :]
+    model.build_vocab_from_freq(dict(zip(words, counts, strict=True)))
+    model.train(
+        Sentences(documents, vocabulary.words, config.epochs, progress),
+        total_examples=len(documents),
+        total_words=sum(counts),
+        epochs=config.epochs,
+    )
+    return StaticVectors(tuple(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
 
 
-def _check_share(share: float) -> None:
-    if not 0 <= share < 1:
-        raise UserError(f"held_out_share: expected a share from 0 to below 1, got {share}")
+class Sentences:
+    """Texts as gensim takes them: lists of words, iterated over once per epoch."""
+
+    def __init__(
+        self, documents: Documents, words: Sequence[str], epochs: int, progress: Listener
+    ) -> None:
+        self._documents, self._words, self._progress = documents, words, progress
+        self._done, self._total = 0, epochs * len(documents)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for document in self._documents:
+            # Unknown words stay in: gensim does not know them either and skips them itself.
+            words = [self._words[index] for index in document.tolist()]
+            for start in range(0, len(words), MAX_SENTENCE):
+                yield words[start : start + MAX_SENTENCE]
+            self._done += 1
+            if self._done % REPORT_EVERY == 0:
+                self._progress(Progress("training", self._done, self._total))

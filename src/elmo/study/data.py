@@ -15,19 +15,21 @@ from torch.nn import functional
 
 from elmo.classify.data import (
     LabelledTexts,
-    Labels,
     Split,
+    check_test_rows,
     development_split,
+    encode_labels,
     few_labels,
+    label_names,
     read_labelled,
 )
 from elmo.classify.features import (
-    MOST_GIVEN,
-    TextRows,
-    check_given,
-    cut_into_words,
-    own_vocabulary,
-    with_given,
+    MAX_WORD_VECTORS,
+    TokenizedTexts,
+    build_task_vocabulary,
+    check_vector_size,
+    tokenize_texts,
+    with_pretrained_words,
 )
 from elmo.classify.network import TextLayers
 from elmo.model_folder import LoadedModel
@@ -105,12 +107,14 @@ class StudyData:
             train = train[np.sort(drawn)]
         return Split(train, development)
 
-    def rows_for(self, split: Split, own_min_count: int) -> TextRows:
+    def rows_for(self, split: Split, own_min_count: int) -> TokenizedTexts:
         """The texts, with own vectors for the words that the rows learned from hold often."""
-        own = own_vocabulary([self.words[int(row)] for row in split.train], own_min_count)
+        own = build_task_vocabulary([self.words[int(row)] for row in split.train], own_min_count)
         if self.word_vectors is None:
-            return TextRows(self.words, own)
-        return TextRows(self.words, with_given(own, self.word_vectors), lower_case=True)
+            return TokenizedTexts(self.words, own)
+        return TokenizedTexts(
+            self.words, with_pretrained_words(own, self.word_vectors), lower_case=True
+        )
 
 
 def read_parts(
@@ -127,26 +131,30 @@ def read_parts(
     data = read_labelled(sources, read, label_column)
     if test:
         held = read_labelled(test, read, label_column)
+        check_test_rows(data, held)
         return LabelledParts(name, data, held)
-    labels = Labels.of(data.labels or ())
-    classes = labels.encode(data.labels or (), data.places)
-    split = development_split(classes, config.test_share, 0, labels.names)
-    return LabelledParts(name, *(data.some(rows.tolist()) for rows in split))
+    labels = label_names(data.labels or ())
+    classes = encode_labels(data.labels or (), labels, data.locations)
+    split = development_split(classes, config.test_share, 0, labels)
+    return LabelledParts(name, *(data.select(rows.tolist()) for rows in split))
 
 
 def study_data(parts: LabelledParts, loaded: LoadedModel | None, config: StudyConfig) -> StudyData:
     """Cut the texts as the biLM's training text was cut, and set development rows aside."""
-    labels = Labels.of(parts.train.labels or ())
-    classes = [labels.encode(part.labels or (), part.places) for part in (parts.train, parts.test)]
+    labels = label_names(parts.train.labels or ())
+    classes = [
+        encode_labels(part.labels or (), labels, part.locations)
+        for part in (parts.train, parts.test)
+    ]
     texts = (*parts.train.texts, *parts.test.texts)
     return StudyData(
         name=parts.name,
         texts=texts,
-        words=_cut(texts) if loaded is None else cut_into_words(loaded, texts, MAX_WORDS),
+        words=_cut(texts) if loaded is None else tokenize_texts(loaded, texts, MAX_WORDS),
         classes=np.concatenate(classes),
-        labels=labels.names,
+        labels=labels,
         train_count=len(parts.train.texts),
-        split=development_split(classes[0], config.development_share, 0, labels.names),
+        split=development_split(classes[0], config.development_share, 0, labels),
         word_vectors=_word_vectors(config),
     )
 
@@ -154,8 +162,8 @@ def study_data(parts: LabelledParts, loaded: LoadedModel | None, config: StudyCo
 def _word_vectors(config: StudyConfig) -> StaticVectors | None:
     if config.word_vectors is None:
         return None
-    vectors = StaticVectors.load(config.word_vectors, MOST_GIVEN)
-    check_given(vectors, config.own_words)
+    vectors = StaticVectors.load(config.word_vectors, MAX_WORD_VECTORS)
+    check_vector_size(vectors, config.own_words)
     return vectors
 
 
@@ -175,7 +183,7 @@ def _joined(words: Sequence[str]) -> bytes:
 class StaticFeatures:
     """Looks up the words of texts."""
 
-    def __init__(self, texts: TextRows, vectors: StaticVectors) -> None:
+    def __init__(self, texts: TokenizedTexts, vectors: StaticVectors) -> None:
         self.texts = texts
         # As loud as what a network expects, whatever the method gave; zeros for unknown words.
         scale = max(float(np.sqrt(np.square(vectors.vectors).mean())), 1e-12)
@@ -186,7 +194,7 @@ class StaticFeatures:
             for words in texts.words
         ]
 
-    def for_texts(self, texts: TextRows) -> StaticFeatures:
+    def for_texts(self, texts: TokenizedTexts) -> StaticFeatures:
         """The same vectors for the same texts, which may have other words with own vectors."""
         same = copy.copy(self)
         same.texts = texts
@@ -194,26 +202,26 @@ class StaticFeatures:
 
     def read(self, rows: Sequence[int]) -> TextLayers:
         """The vectors of some texts side by side, (1, texts, words, dim)."""
-        lengths = self.texts.lengths_of(rows)
+        lengths = self.texts.lengths[rows]
         ids = np.full((len(rows), int(lengths.max())), len(self._table) - 1, np.int64)
         for place, row in enumerate(rows):
             ids[place, : lengths[place]] = self._ids[row]
         layers = functional.embedding(torch.from_numpy(ids), self._table)[None]
-        return TextLayers(layers, torch.from_numpy(lengths), self.texts.own_numbers(rows))
+        return TextLayers(layers, torch.from_numpy(lengths), self.texts.task_ids(rows))
 
 
 class NoFeatures:
     """Nothing but how many words there are: what a classifier has that learns its own vectors."""
 
-    def __init__(self, texts: TextRows) -> None:
+    def __init__(self, texts: TokenizedTexts) -> None:
         self.texts = texts
 
-    def for_texts(self, texts: TextRows) -> NoFeatures:
+    def for_texts(self, texts: TokenizedTexts) -> NoFeatures:
         """The same for texts with other words with own vectors."""
         return NoFeatures(texts)
 
     def read(self, rows: Sequence[int]) -> TextLayers:
         """Vectors without numbers, (1, texts, words, 0)."""
-        lengths = self.texts.lengths_of(rows)
+        lengths = self.texts.lengths[rows]
         layers = torch.zeros(1, len(rows), int(lengths.max()), 0)
-        return TextLayers(layers, torch.from_numpy(lengths), self.texts.own_numbers(rows))
+        return TextLayers(layers, torch.from_numpy(lengths), self.texts.task_ids(rows))

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.data import LabelledTexts
-from elmo.classify.features import FrozenFeatures, TextRows, begin_as_given, own_vocabulary
+from elmo.classify.features import (
+    FrozenFeatures,
+    TokenizedTexts,
+    build_task_vocabulary,
+    init_from_word_vectors,
+)
 from elmo.classify.metrics import standard_error
 from elmo.classify.network import ClassifierNetwork, seeded_network
 from elmo.classify.training import (
@@ -37,9 +42,8 @@ from elmo.errors import UserError, require_extra
 from elmo.files import read_json, sha256, write_json, write_json_lines
 from elmo.language_model import describe, is_official, official_files, open_model
 from elmo.model_folder import CONFIG, WEIGHTS, LoadedModel, parameter_count
-from elmo.static.config import SkipGramConfig, StaticConfig, SvdConfig
 from elmo.static.train import Progress as Progress_of_train
-from elmo.static.train import encode_texts, static_vectors
+from elmo.static.train import SkipGramConfig, StaticConfig, SvdConfig, encode_texts, static_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
 from elmo.study.data import MAX_WORDS, NoFeatures, StaticFeatures, StudyData
@@ -89,7 +93,7 @@ from elmo.training.reports import StepReport as StepReport_of_reports
 class Embedding(Features, Protocol):
     """Features that can be had for other words with own vectors."""
 
-    def for_texts(self, texts: TextRows) -> Self:
+    def for_texts(self, texts: TokenizedTexts) -> Self:
         """The same features for the same texts."""
         ...
 
@@ -134,10 +138,12 @@ def train_network(
         layers=reading.layers,
         dim=reading.dim,
         classes=len(data.labels),
-        own_vocabulary=len(texts.own),
+        task_words=len(texts.task_vocabulary),
     )
-    if data.word_vectors is not None and network.own_words is not None:
-        begin_as_given(network.own_words.weight, texts.own, data.word_vectors)
+    if data.word_vectors is not None and network.task_embedding is not None:
+        init_from_word_vectors(
+            network.task_embedding.weight, texts.task_vocabulary, data.word_vectors
+        )
     history: list[EpochReport] = []
     task = Task(texts, data.classes, split)
     phase = _learn(network, reading, task, training, on_share, history)
@@ -179,7 +185,7 @@ def _outcome(
     data: StudyData,
     network: ClassifierNetwork,
     phase: Phase,
-    texts: TextRows,
+    texts: TokenizedTexts,
     training: Training,
     kept: EpochReport,
     seconds: float,
@@ -454,8 +460,8 @@ class Workbench:
         """The classifier that all rows share, but for what it reads."""
         return shared_classifier(self.config, mix, seed)
 
-    def _texts(self) -> TextRows:
-        return TextRows(self.data.words, Vocabulary(SPECIAL_WORDS, (0,) * len(SPECIAL_WORDS)))
+    def _texts(self) -> TokenizedTexts:
+        return TokenizedTexts(self.data.words, Vocabulary(SPECIAL_WORDS, (0,) * len(SPECIAL_WORDS)))
 
 
 def elmo_work(mix: MixConfig) -> float:
@@ -518,7 +524,7 @@ def make_vectors(
     started = time.monotonic()
     texts = [data.words[int(row)] for row in data.train]
     texts = [words for words in texts if words and not is_held_out(words, held_out_share)]
-    vocabulary = own_vocabulary(texts, config.min_count)
+    vocabulary = build_task_vocabulary(texts, config.min_count)
     if len(vocabulary) == len(SPECIAL_WORDS):
         raise UserError(f"no word is seen {config.min_count} times; give more text")
 
