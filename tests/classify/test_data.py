@@ -19,10 +19,13 @@ from hypothesis import strategies as st
 
 from elmo.classify.data import (
     LabelledTexts,
-    Labels,
+    check_test_rows,
     choose_columns,
     development_split,
+    encode_labels,
     few_labels,
+    label_names,
+    printable,
     read_labelled,
     read_unlabelled,
 )
@@ -95,20 +98,20 @@ def test_too_small_a_class() -> None:
     labels = np.array([0, 0, 1])
     with pytest.raises(UserError, match=r"needs at least 2 rows, one for training.*'b' has 1;"):
         development_split(labels, 0.5, 0, names=["a", "b"])
-    with pytest.raises(UserError, match=r"at least 3 rows.*class 0 has 2, class 1 has 1;"):
+    with pytest.raises(UserError, match=r"at least 3 rows.*class 0 has 2; class 1 has 1;"):
         few_labels(labels, 3, 0)
-    with pytest.raises(UserError, match=r"class 4 has 1 and 95 classes more; .*--label-column"):
+    with pytest.raises(UserError, match=r"class 4 has 1; and 95 more; .*--label-column"):
         development_split(np.arange(100), 0.5, 0)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, float("nan")])
 def test_impossible_shares(share: float) -> None:
-    with pytest.raises(UserError, match="share between 0 and 1"):
+    with pytest.raises(UserError, match="fraction: expected a number between 0 and 1"):
         development_split(np.array([0, 0, 1, 1]), share, 0)
 
 
 def test_impossible_numbers() -> None:
-    with pytest.raises(UserError, match="at least one row a class"):
+    with pytest.raises(UserError, match="rows per class: expected at least one, got 0"):
         few_labels(np.array([0, 1]), 0, 0)
     with pytest.raises(UserError, match="there are none"):
         few_labels(np.array([], np.int64), 1, 0)
@@ -129,27 +132,32 @@ def test_impossible_numbers() -> None:
     ],
 )
 def test_order(given_labels: list[str], expected: tuple[str, ...]) -> None:
-    assert Labels.of(given_labels).names == expected
+    assert label_names(given_labels) == expected
 
 
 @given(labels=st.lists(st.text(), min_size=2).filter(lambda all_: len(set(all_)) > 1))
 def test_classes_lead_back_to_labels(labels: list[str]) -> None:
-    known = Labels.of(labels)
-    assert known == Labels.of(reversed(labels))
-    classes = known.encode(labels, [""] * len(labels))
-    assert [known.names[one] for one in classes] == labels
-    assert len(known) == len(set(labels))
+    names = label_names(labels)
+    assert names == label_names(reversed(labels))
+    assert [names[index] for index in encode_labels(labels, names)] == labels
+    assert len(names) == len(set(labels))
 
 
 def test_one_label_is_not_enough() -> None:
     with pytest.raises(UserError, match="at least two labels, but there is only 'x'"):
-        Labels.of(["x", "x"])
+        label_names(["x", "x"])
+
+
+def test_too_many_labels_are_most_likely_a_wrong_column() -> None:
+    with pytest.raises(UserError, match=r"at most 10,000 different labels, .* 10,001, such as '0'"):
+        label_names(map(str, range(10_001)))
+    assert len(label_names(map(str, range(10_000)))) == 10_000
 
 
 def test_unknown_labels_are_named_once_each() -> None:
-    known = Labels(("World", "Sports"))
+    places = ["row 1", "row 2", "row 3", "row 4"]
     with pytest.raises(UserError) as raised:
-        known.encode(["World", "Sport", "Sport", "?"], ["row 1", "row 2", "row 3", "row 4"])
+        encode_labels(["World", "Sport", "Sport", "?"], ("World", "Sports"), places)
     assert str(raised.value).startswith(
         "labels that were not there in training: 'Sport', first at row 2 (did you mean 'Sports'?); "
         "'?', first at row 4; the known ones are 'World', 'Sports'; "
@@ -159,7 +167,21 @@ def test_unknown_labels_are_named_once_each() -> None:
 def test_many_unknown_labels_are_counted() -> None:
     labels = [f"l{number}" for number in range(50)]
     with pytest.raises(UserError, match=r"'l19'.*; and 30 more; the known ones"):
-        Labels(("x", "y")).encode(labels, labels)
+        encode_labels(labels, ("x", "y"))
+
+
+def test_test_rows_are_checked_before_training(caplog: pytest.LogCaptureFixture) -> None:
+    train = LabelledTexts(["a", "b"], ["x", "y"], ["1", "2"])
+    with pytest.raises(UserError, match="not there in training: 'z', first at row 7"):
+        check_test_rows(train, LabelledTexts(["c"], ["z"], ["row 7"]))
+    check_test_rows(train, LabelledTexts(["c"], ["x"], ["1"]))
+    assert not caplog.text
+    check_test_rows(train, LabelledTexts(["c", "b"], ["x", "y"], ["1", "2"]))
+    assert "also training texts: 1 of 2" in caplog.text
+
+
+def test_labels_cannot_steer_a_terminal() -> None:
+    assert printable("a\tb\x1b[31m\u202e\x85 ß 数\u00a0") == "a\\tb\\x1b[31m\\u202e\\x85 ß 数\u00a0"
 
 
 # Text and label are found by what was asked for, by their names or by their order.
@@ -174,6 +196,7 @@ def table(folder: Path, content: str) -> Source:
     ("content", "column", "label_column", "header"),
     [
         ("label,text\nx,a\n", None, None, "auto"),
+        ("Label,TEXT\nx,a\n", None, None, "auto"),
         ("text,id,label\na,7,x\n", None, None, "auto"),
         ("label,sentence\nx,a\n", None, None, "auto"),
         ("x,a\n", None, None, "auto"),
@@ -198,19 +221,17 @@ def test_which_columns(
 ) -> None:
     source = table(tmp_path, content)
     options = ReadOptions(column=column, header=header)
-    found = choose_columns(source, options, label_column, labelled=True)
-    assert found.text is not None
-    assert found.label is not None
-    assert list(read_columns(source, [found.text, found.label], found.options)) == [("a", "x")]
+    columns, reading = choose_columns(source, options, label_column, labelled=True)
+    assert list(read_columns(source, columns, reading)) == [("a", "x")]
 
 
 def test_files_without_columns() -> None:
     plain = Source(name="a", path=Path("a"), format="plain")
-    assert choose_columns(plain, ReadOptions(), None, labelled=False).text is None
+    assert choose_columns(plain, ReadOptions(), None, labelled=False)[0] is None
     news = Source(name="ag_news", path=Path("a"), format="ag_news")
-    found = choose_columns(news, ReadOptions(column="x"), "y", labelled=True)
-    assert (found.text, found.label) == ("text", "label")
-    assert choose_columns(news, ReadOptions(), None, labelled=False).label is None
+    columns, _ = choose_columns(news, ReadOptions(column="x"), "y", labelled=True)
+    assert columns == ["text", "label"]
+    assert choose_columns(news, ReadOptions(), None, labelled=False)[0] == ["text"]
 
 
 @pytest.mark.parametrize(
@@ -324,12 +345,35 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: str, mess
 
 def test_rows_without_a_label_are_counted_and_the_first_are_named(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "label,text\nx,a\n,b\n" + "  ,c\n" * 5 + "y,d\n")
-    with pytest.raises(UserError, match=r"6 of 8 rows have no label: .*row 2; .*row 6; …;") as all_:
+    with pytest.raises(
+        UserError, match=r"6 of 8 rows have no label: .*row 2; .*row 6; and 1 more;"
+    ) as all_:
         read_labelled(path)
     assert "row 7" not in str(all_.value)
     one = file(tmp_path, "b.csv", "x,a\n,b\n")
     with pytest.raises(UserError, match=r"1 of 2 rows has no label: '.*b\.csv', row 2; give"):
         read_labelled(one)
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_header_without_known_names_is_not_a_row(tmp_path: Path, files: int) -> None:
+    paths = [
+        file(tmp_path, f"{index}.csv", "category,headline\nx,a\nx,b\ny,c\n")
+        for index in range(files)
+    ]
+    with pytest.raises(
+        UserError, match=r"0\.csv', row 1 looks like a header.*'category'; use --head"
+    ):
+        read_labelled(paths)
+    assert len(read_labelled(paths, ReadOptions(header="no")).texts) == 4 * files
+    columns = ReadOptions(header="yes", column="headline")
+    assert read_labelled(paths, columns, "category").labels == ["x", "x", "y"] * files
+
+
+def test_empty_texts_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = file(tmp_path, "a.csv", "label,text\nx,a\ny, \n")
+    assert read_labelled(path).texts == ["a", " "]
+    assert f"rows with an empty text: 1 of 2 ('{path}', row 2)" in caplog.text
 
 
 def test_lines_of_plain_text_stay_aligned(tmp_path: Path) -> None:

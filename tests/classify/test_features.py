@@ -45,7 +45,7 @@ def test_frequent_words_first_then_by_alphabet() -> None:
     assert own.id("c") == 2
 
 
-def given_own_words(rows: dict[str, list[float]]) -> StaticVectors:
+def pretrained(rows: dict[str, list[float]]) -> StaticVectors:
     return StaticVectors(tuple(rows), np.array(list(rows.values()), np.float32))
 
 
@@ -63,7 +63,7 @@ def test_a_word_without_a_row_takes_that_of_its_lower_case_form(
 
 def test_given_words_come_behind_and_begin_as_given() -> None:
     own = build_task_vocabulary([["Cat", "Cat", "sat", "the"]], 1)
-    vectors = given_own_words(
+    vectors = pretrained(
         {"the": [1, 2], "cat": [3, 4], "yak": [5, 6], "two words": [7, 8], "<unk>": [9, 9]}
     )
     grown = with_pretrained_words(own, vectors)
@@ -83,15 +83,15 @@ def test_given_words_come_behind_and_begin_as_given() -> None:
 
 
 def test_vectors_longer_than_own_ones_are_refused() -> None:
-    check_vector_size(given_own_words({"cat": [1, 2, 3]}), 3)
+    check_vector_size(pretrained({"cat": [1, 2, 3]}), 3)
     with pytest.raises(UserError, match="--own-words 4 or more"):
-        check_vector_size(given_own_words({"cat": [1, 2, 3, 4]}), 3)
+        check_vector_size(pretrained({"cat": [1, 2, 3, 4]}), 3)
 
 
 def test_vectors_of_other_words_are_refused() -> None:
-    vectors = given_own_words({"yak": [1, 2]})
+    vectors = pretrained({"yak": [1, 2]})
     own = with_pretrained_words(build_task_vocabulary([["cat"]], 1), vectors)
-    with pytest.raises(UserError, match="none of the words"):
+    with pytest.raises(UserError, match="the file has none of these words"):
         init_from_word_vectors(torch.zeros(len(own), 3), own, vectors)
 
 

@@ -253,3 +253,32 @@ def test_as_many_as_asked_for_with_their_places() -> None:
 
 def test_no_mistake_no_record() -> None:
     assert most_confident_mistakes(np.eye(3), np.arange(3), TEXTS, "abc") == []
+
+
+# With many labels, confusions are counted cell by cell, with the same results.
+
+
+@given(rows=st.integers(1, 60), seed=st.integers(0, 2**32))
+def test_sparse_confusions_are_the_dense_ones(rows: int, seed: int) -> None:
+    probabilities, gold = predictions(rows, 5, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "RESAMPLES", 20)
+        dense = measure(probabilities, gold, NAMES)
+        patch.setattr(intervals, "MAX_DENSE_LABELS", 4)
+        sparse = measure(probabilities, gold, NAMES)
+    table = np.zeros((5, 5), np.int64)
+    for label, predicted, count in sparse.confusion:
+        table[label, predicted] = count
+    assert np.array_equal(table, dense.confusion)
+    assert sparse.macro_f1.value == pytest.approx(dense.macro_f1.value, abs=1e-12)
+    assert (sparse.classes, sparse.macro, sparse.accuracy) == (
+        dense.classes, dense.macro, dense.accuracy,
+    )  # fmt: skip
+
+
+def test_the_bootstrap_of_cells_is_that_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    gold, predicted = drawn_labels(rows=400, classes=3)
+    dense = measure(np.eye(3)[predicted], gold, NAMES[:3]).macro_f1
+    monkeypatch.setattr(intervals, "MAX_DENSE_LABELS", 2)
+    sparse = measure(np.eye(3)[predicted], gold, NAMES[:3]).macro_f1
+    assert [sparse.low, sparse.high] == pytest.approx([dense.low, dense.high], abs=0.005)

@@ -21,9 +21,9 @@ from torch import nn
 from torch.optim import AdamW
 
 from elmo.bilm.model import Randomness
-from elmo.classify.classifier import evaluate, load_classifier
+from elmo.classify.classifier import load_classifier
 from elmo.classify.config import ClassifierConfig, FineTuningConfig, LearningConfig, NetworkConfig
-from elmo.classify.data import LabelledTexts, Labels, development_split
+from elmo.classify.data import LabelledTexts, development_split, encode_labels, label_names
 from elmo.classify.features import (
     FrozenFeatures,
     TokenizedTexts,
@@ -120,7 +120,7 @@ def assert_same_weights(one: nn.Module, other: nn.Module) -> None:
 def assert_same(one: Trained, other: Trained) -> None:
     np.testing.assert_array_equal(one.probabilities, other.probabilities)
     assert_same_weights(one.classifier.network, other.classifier.network)
-    assert_same_weights(one.classifier.loaded.model, other.classifier.loaded.model)
+    assert_same_weights(one.classifier.language_model.model, other.classifier.language_model.model)
     histories = [
         [replace(report, seconds=0.0) for report in trained.history] for trained in (one, other)
     ]
@@ -275,9 +275,9 @@ def test_words_never_seen_are_understood_by_the_vectors_given_for_them() -> None
     rows |= {"horse": like["animals"], "snow": like["weather"]}
     given = StaticVectors(tuple(rows), np.array(list(rows.values()), np.float32))
     trained = train(toy_model(), DATA, BASE, word_vectors=given)
-    labels = [one.label for one in trained.classifier.predict(["Horse", "the snow", "HORSE"])]
+    labels = trained.classifier.predict(["Horse", "the snow", "HORSE"]).tolist()
     assert labels == ["animals", "weather", "animals"]
-    without = train(toy_model(), DATA, BASE).classifier.probabilities(["Horse", "Snow"])
+    without = train(toy_model(), DATA, BASE).classifier.predict_proba(["Horse", "Snow"])
     assert np.array_equal(without[0], without[1])
 
 
@@ -335,7 +335,7 @@ def test_fine_tuning_changes_every_layer_of_the_bilm() -> None:
 def test_words_of_development_texts_alone_have_no_vector() -> None:
     trained = train(toy_model(), DATA, BASE)
     seen = {word for row in trained.split.train for word in DATA.texts[int(row)].split()}
-    assert set(trained.classifier.own.words[3:]) == seen
+    assert set(trained.classifier.task_vocabulary.words[3:]) == seen
 
 
 def test_balanced_weights_make_classes_count_alike() -> None:
@@ -432,7 +432,8 @@ def test_an_epoch_counts_its_batches() -> None:
 
 def test_figures_weights_and_command_are_on_it() -> None:
     trained = train(toy_model(), toy_texts(), toy_config())
-    evaluation = evaluate(trained.classifier, toy_texts(30, seed=4))
+    held = toy_texts(30, seed=4)
+    evaluation = trained.classifier.evaluate(held.texts, held.labels or ())
     card = classifier_card(trained, {"test": evaluation}, "toy.csv", "elmo classify train toy.csv")
     accuracy = evaluation.metrics.accuracy
     assert f"| test | 30 | {accuracy.value:.4f} | {accuracy.low:.4f} to" in card
@@ -518,8 +519,8 @@ def test_a_folder_holds_classifier_figures_pictures_and_card(tmp_path: Path) -> 
     assert made.evaluations["test"].metrics.accuracy.value >= 0.9
     again = load_classifier(out)
     texts = toy_texts(9, seed=2).texts
-    expected = made.trained.classifier.probabilities(texts)
-    np.testing.assert_array_equal(again.probabilities(texts), expected)
+    expected = made.trained.classifier.predict_proba(texts)
+    np.testing.assert_array_equal(again.predict_proba(texts), expected)
     card = (out / "README.md").read_text()
     assert "elmo classify train …" in card
     assert "| animals, weather |" in card
@@ -538,11 +539,16 @@ def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> No
     )  # fmt: skip
     again = load_classifier(tmp_path / "out")
     assert again.network.task_embedding is not None
-    assert again.network.task_embedding.weight[again.own.id("zebra")].tolist() == [3, 4, 0, 0]
+    assert again.network.task_embedding.weight[again.task_vocabulary.id("zebra")].tolist() == [
+        3,
+        4,
+        0,
+        0,
+    ]
     texts = ["the Zebra", "Hail on a cat", "a cat"]
-    expected = made.trained.classifier.probabilities(texts)
-    np.testing.assert_array_equal(again.probabilities(texts), expected)
-    assert not np.array_equal(expected[0], again.probabilities(["the unheard"])[0])
+    expected = made.trained.classifier.predict_proba(texts)
+    np.testing.assert_array_equal(again.predict_proba(texts), expected)
+    assert not np.array_equal(expected[0], again.predict_proba(["the unheard"])[0])
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
@@ -576,8 +582,7 @@ class Setting:
 
     def __init__(self, tmp_path: Path, learning: LearningConfig | None = None) -> None:
         data = toy_texts()
-        labels = Labels.of(data.labels or ())
-        classes = labels.encode(data.labels or (), data.locations)
+        classes = encode_labels(data.labels or (), label_names(data.labels or ()))
         words = tokenize_texts(LOADED, data.texts, 100)
         texts = TokenizedTexts(words, build_task_vocabulary([WORDS], 1))
         self.config = toy_config(learning=learning)
@@ -728,7 +733,7 @@ def test_the_language_model_loss_joins_in_training_only() -> None:
 
 def test_own_vectors_of_words_that_were_not_read_stand_still() -> None:
     network = ClassifierNetwork(NetworkConfig(own_words=4), 3, 2, 2, task_words=9)
-    own = network.own_words
+    own = network.task_embedding
     assert own is not None
     before = own.weight.detach().clone()
     learning = LearningConfig(learning_rate=0.1, weight_decay=0.01)

@@ -80,13 +80,13 @@ def test_few_labels_are_a_part_of_more() -> None:
 def test_own_words_come_from_the_rows_learned_from_alone() -> None:
     split = DATA.part(5, None, 0)
     seen = {word for row in split.train for word in DATA.words[row]}
-    assert set(DATA.rows_for(split, 1).own.words[3:]) == seen
+    assert set(DATA.rows_for(split, 1).task_vocabulary.words[3:]) == seen
 
 
 def test_words_given_with_a_vector_have_one_of_their_own_too() -> None:
     split = DATA.part(5, None, 0)
     rows = replace(DATA, word_vectors=given_vectors(1.0)).rows_for(split, 1)
-    known = {*DATA.rows_for(split, 1).own.words, "bank", "unheard"}
+    known = {*DATA.rows_for(split, 1).task_vocabulary.words, "bank", "unheard"}
     assert set(rows.task_vocabulary.words) == known
     assert rows.lower_case
 

@@ -238,8 +238,10 @@ def encode_labels(
             f"{nearest(label, names)}"
             for label, row in list(unknown.items())[:_LABELS_SHOWN]
         ]
+        hidden = len(unknown) - len(shown)
+        more = f"; and {hidden:,} more" if hidden else ""
         raise UserError(
-            f"labels that were not there in training: {_shortened(shown, _LABELS_SHOWN)}; the "
+            f"labels that were not there in training: {'; '.join(shown)}{more}; the "
             f"known ones are {_quoted(names)}; correct these rows, leave them out, or train on them"
         )
     return np.array([classes[label] for label in labels], np.int64)
@@ -263,9 +265,8 @@ _LABELS_SHOWN = 20
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def _shortened(items: Sequence[str], shown: int = 5) -> str:
-    more = f"; and {len(items) - shown:,} more" if len(items) > shown else ""
-    return "; ".join(items[:shown]) + more
+def _shortened(items: Sequence[str]) -> str:
+    return "; ".join(items[:5]) + (f"; and {len(items) - 5:,} more" if len(items) > 5 else "")
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -158,7 +158,7 @@ def train_static(
     tokenizer: TokenizerConfig | None = None,
     held_out_share: float = 0.02,
     cache: Path | None = None,
-    progress: Listener | None = None,
+    progress: Listener = lambda progress: None,
 ) -> TrainedVectors:
     """Train vectors on files, folders, patterns, '-' or 'ag_news'.
 
@@ -168,7 +168,7 @@ def train_static(
         cache: Where prepared corpora are kept. Default: $ELMO_CACHE or ~/.cache/elmo.
         progress: Called as the work proceeds.
     """
-    config, tell = config or SvdConfig(), progress or (lambda progress: None)
+    config = config or SvdConfig()
     check(config)
     if not 0 <= held_out_share < 1:
         raise UserError(
@@ -181,10 +181,10 @@ def train_static(
         held_out_share=held_out_share,
     )
     corpus = prepare(
-        request, cache=cache, progress=lambda done: tell(Progress("preparing the text", done))
+        request, cache=cache, progress=lambda done: progress(Progress("preparing the text", done))
     )
     vocabulary = corpus_vocabulary(corpus, config)
-    vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, tell)
+    vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, progress)
     return TrainedVectors(vectors, corpus.train.documents, corpus.tokens)
 
 
@@ -368,7 +368,7 @@ def skip_gram_vectors(
         min_count=1,
         sorted_vocab=0,
         # Python's own hash of a word changes each time Python starts.
-        hashfxn=lambda text: zlib.crc32(text.encode("utf-8", "surrogatepass")),
+        hashfxn=_hash,
     )
     words, counts = vocabulary.words[len(SPECIAL_WORDS) :], vocabulary.counts[len(SPECIAL_WORDS) :]
     model.build_vocab_from_freq(dict(zip(words, counts, strict=True)))
@@ -379,6 +379,10 @@ def skip_gram_vectors(
         epochs=config.epochs,
     )
     return StaticVectors(tuple(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 class Sentences:
@@ -393,7 +397,8 @@ class Sentences:
     def __iter__(self) -> Iterator[list[str]]:
         for document in self._documents:
             # Unknown words stay in: gensim does not know them either and skips them itself.
-            words = [self._words[index] for index in document.tolist()]
+            ids: list[int] = document.tolist()
+            words = [self._words[index] for index in ids]
             for start in range(0, len(words), MAX_SENTENCE):
                 yield words[start : start + MAX_SENTENCE]
             self._done += 1
