@@ -1,11 +1,12 @@
-"""Vectors of words for themselves: written as the originals store them, and read back."""
+"""Vector files hold what encode returns; a killed job resumes and writes the same bytes."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,30 +16,379 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.official.golden_elmo import SPECIAL, Golden, golden
+from tests.tiny_models import make_model
 
-from elmo.embed.embedder import Embedder, Progress, Vectors
+from elmo.embed import files
+from elmo.embed.config import EncodeConfig
+from elmo.embed.embedder import Embedder, Encoder, Progress
 from elmo.embed.files import (
-    TEXTS,
-    VECTORS,
-    WORDS,
-    PartsFolder,
-    PartTexts,
-    Strings,
-    WordVectors,
-    add_numbers,
-    add_pieces,
-    add_strings,
+    EmbeddedFile,
+    Journal,
     check_word_file,
+    embed_text,
     embed_words,
-    end_to_end,
-    offsets,
-    write_word_file,
+    load_vectors,
 )
 from elmo.errors import UserError
+from elmo.files import locked
+from elmo.text.config import ReadOptions
+from elmo.text.tokenizer import TokenizerConfig
 
-WORDS_embed_words = ["cat", "naïve", "雨", "x" * 60, "<S>"]
+Array = NDArray[np.float32]
+
+
+def without_silence(text: str) -> list[str]:
+    """A tokenizer for which some texts have no words."""
+    return [word for word in text.split() if word != "…"]
+
+
+EMBEDDER = Embedder(
+    replace(
+        make_model(),
+        tokenizer=TokenizerConfig(tokenizer="custom"),
+        custom_tokenizer=without_silence,
+    )
+)
+WORDS = ("the", "cat", "sat", "naïve", "雨", "unheard/of")
+TEXTS = [" ".join(WORDS[: 1 + n % 5] + WORDS[n % 6 :]) for n in range(20)]
+TEXTS[3] = TEXTS[4]
+EMPTY = 7
+TEXTS[EMPTY] = "…"
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "TOKENS_PER_CHUNK", 30)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return path
+
+
+def write(source: Path, name: str, **settings: Any) -> EmbeddedFile:
+    return embed_text(EMBEDDER, str(source), source.with_name(name), EncodeConfig(**settings))
+
+
+def read_npz(path: Path) -> list[Array]:
+    """The vectors of each text, by the offsets; texts and words are checked on the way."""
+    with np.load(path, allow_pickle=False) as found:
+        texts, at = found["texts"].tobytes(), found["text_offsets"].tolist()
+        decoded = [texts[a:b].decode() for a, b in pairwise(at)]
+        assert decoded == TEXTS
+        words, at = found["words"].tobytes(), found["word_offsets"].tolist()
+        lists = [json.loads(words[a:b]) for a, b in pairwise(at)]
+        assert lists == [EMBEDDER.loaded.words(text) for text in TEXTS]
+        assert found["lengths"].tolist() == [len(one) for one in lists]
+        if "offsets" not in found:
+            return list(found["vectors"])
+        rows = np.split(found["vectors"], found["offsets"][1:-1])
+        return [one.swapaxes(0, 1) if one.ndim == 3 else one for one in rows]
+
+
+def read_parquet(path: Path) -> list[Array]:
+    table = parquet.read_table(path)
+    assert table.column("id").to_pylist() == list(range(len(TEXTS)))
+    assert table.column("text").to_pylist() == TEXTS
+    words = [EMBEDDER.loaded.words(text) for text in TEXTS]
+    assert table.column("tokens").to_pylist() == words
+    rows = [np.array(one, np.float32) for one in table.column("vector").to_pylist()]
+    return [one.swapaxes(0, 1) if one.ndim == 3 else one for one in rows]
+
+
+def read_h5(path: Path) -> list[Array]:
+    with h5py.File(path) as file:
+        assert [one.decode() for one in file["sentences"]] == TEXTS
+        words = [EMBEDDER.loaded.words(text) for text in TEXTS]
+        assert [json.loads(one) for one in file["words"]] == words
+        return [file[str(number)][()] for number in range(len(file) - 2)]
+
+
+READERS = {".npz": read_npz, ".parquet": read_parquet, ".h5": read_h5}
+
+
+@pytest.mark.parametrize("ending", list(READERS))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"output": "tokens"},
+        {"output": "tokens", "layer": "all"},
+        {"layer": "all", "pooling": "mean+max"},
+        {"output": "tokens", "start": "carry", "slots": 3},
+    ],
+)
+def test_files_hold_what_encode_gives(source: Path, ending: str, settings: Any) -> None:
+    written = write(source, f"vectors{ending}", **settings)
+    wanted = EMBEDDER.encode(TEXTS, **settings)
+    found = READERS[ending](written.path)
+    loaded = load_vectors(written.path)
+    assert loaded.texts == TEXTS
+    assert loaded.words == [EMBEDDER.loaded.words(text) for text in TEXTS]
+    assert isinstance(loaded.vectors, np.ndarray) == isinstance(wanted, np.ndarray)
+    assert len(found) == len(loaded.vectors) == len(wanted) == written.texts
+    for read, vectors, expected in zip(found, loaded.vectors, wanted, strict=True):
+        assert read.size == expected.size
+        np.testing.assert_allclose(read.reshape(expected.shape), expected, rtol=0, atol=2e-6)
+        np.testing.assert_array_equal(vectors, read.reshape(expected.shape))
+    assert sorted(path.name for path in source.parent.iterdir()) == sorted(
+        [source.name, written.path.name]
+    )
+
+
+class Killed(BaseException):
+    """As if the process had ended."""
+
+
+@pytest.mark.parametrize("ending", list(READERS))
+@pytest.mark.parametrize("start", ["zero", "carry"])
+@pytest.mark.parametrize("output", ["pooled", "tokens"])
+def test_a_killed_job_goes_on_and_writes_the_same_file(
+    source: Path, monkeypatch: pytest.MonkeyPatch, ending: str, start: Any, output: Any
+) -> None:
+    settings: Any = {"start": start, "output": output}
+    whole = write(source, f"whole{ending}", **settings).path.read_bytes()
+    encode = Encoder.encode
+    calls: list[int] = []
+
+    def stops(self: Encoder, texts: Any, on_texts: Any = None) -> Any:
+        calls.append(len(texts))
+        if len(calls) in (3, 5):
+            raise Killed
+        return encode(self, texts, on_texts)
+
+    monkeypatch.setattr(Encoder, "encode", stops)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            write(source, f"again{ending}", **settings)
+        assert not source.with_name(f"again{ending}").exists()
+    again = write(source, f"again{ending}", **settings)
+    assert again.path.read_bytes() == whole
+    # Only the chunks that were being encoded when it was stopped were encoded twice.
+    assert sum(calls) - calls[2] - calls[4] == len(TEXTS)
+
+
+def test_a_job_of_other_settings_is_not_mixed_in(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "finish", killed)
+        with pytest.raises(Killed):
+            write(source, "vectors.npz")
+    for other_settings, told in (({"layer": 1}, "layer"), ({"pooling": "max"}, "pooling")):
+        with pytest.raises(UserError, match=f"20 texts of another job, with other {told};"):
+            write(source, "vectors.npz", **other_settings)
+    other = Embedder(replace(EMBEDDER.loaded, model=make_model(seed=3).model))
+    with pytest.raises(UserError, match="with other model;"):
+        embed_text(other, str(source), source.with_name("vectors.npz"))
+    content, status = source.read_text(), source.stat()
+    source.write_text(json.dumps({"text": "another cat"}))
+    with pytest.raises(UserError, match="with other texts;"):
+        write(source, "vectors.npz")
+    # Other content of the same size and time, as archives and copies make it.
+    source.write_text(content.replace("cat", "dog"))
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(UserError, match="is not the one that"):
+        write(source, "vectors.npz")
+    source.write_text(content)
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert write(source, "vectors.npz").texts == len(TEXTS)
+
+
+def killed(*_: Any, **__: Any) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("ending", list(READERS))
+@pytest.mark.parametrize("where", ["append", "record", "finish", "rename"])
+def test_a_kill_between_any_two_writes_changes_nothing(
+    source: Path, monkeypatch: pytest.MonkeyPatch, ending: str, where: str
+) -> None:
+    whole = write(source, f"whole{ending}", output="tokens").path.read_bytes()
+    for calls_before in (0, 1, 2):
+        with monkeypatch.context() as patch:
+            if where == "append":  # half a chunk is written
+                kill_after(patch, files, "stack_rows", calls_before)
+            elif where == "record":  # a chunk is written, but not recorded
+                kill_after(patch, files, "write_json", calls_before)
+            elif where == "finish":
+                name = {".npz": "_add_array", ".parquet": "vector_table", ".h5": "unstack_rows"}
+                kill_after(patch, files, name[ending], 1)
+            else:
+                kill_after(patch, files, "sync", 0)
+            with pytest.raises(Killed):
+                write(source, f"again{ending}", output="tokens")
+        assert not source.with_name(f"again{ending}").exists()
+        # What a dying process had written after its last record.
+        for path in source.with_name(f"again{ending}.unfinished").glob("[vt]e*"):
+            path.write_bytes(path.read_bytes() + b"half a chunk")
+    assert write(source, f"again{ending}", output="tokens").path.read_bytes() == whole
+    assert not source.with_name(f"again{ending}.unfinished").exists()
+
+
+def test_a_kill_after_the_rename_leaves_nothing_to_the_next_run(source: Path) -> None:
+    write(source, "v.npz")
+    folder = source.with_name("v.npz.unfinished")
+    folder.mkdir()
+    (folder / "progress.json").write_text("{}")
+    with pytest.raises(UserError, match="exists already"):
+        write(source, "v.npz")
+    assert not folder.exists()
+
+
+def kill_after(patch: pytest.MonkeyPatch, module: Any, name: str, calls: int) -> None:
+    real, left = getattr(module, name), [calls]
+
+    def dies(*args: Any, **settings: Any) -> Any:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        return real(*args, **settings)
+
+    patch.setattr(module, name, dies)
+
+
+def test_two_processes_cannot_write_one_file(source: Path) -> None:
+    folder = source.with_name("v.npz.unfinished")
+    with locked(folder / ".lock", ""):
+        with pytest.raises(UserError, match="another process is writing this file"):
+            write(source, "v.npz")
+        assert folder.exists(), "the refused job removed what the other one has written"
+    assert write(source, "v.npz").texts == len(TEXTS)
+
+
+def test_many_processes_at_once_write_one_right_file(source: Path) -> None:
+    whole = write(source, "whole.npz").path.read_bytes()
+    context = multiprocessing.get_context("fork")
+    together = [context.Process(target=write, args=(source, "v.npz")) for _ in range(4)]
+    for process in together:
+        process.start()
+    for process in together:
+        process.join()
+    assert [process.exitcode for process in together].count(0) == 1
+    assert source.with_name("v.npz").read_bytes() == whole
+
+
+def test_a_mistake_leaves_nothing_and_a_users_folder_is_left_alone(source: Path) -> None:
+    with pytest.raises(UserError, match="no column"):
+        embed_text(EMBEDDER, str(source), source.with_name("v.npz"), read=ReadOptions(column="7"))
+    assert not source.with_name("v.npz.unfinished").exists()
+    assert write(source, "v.npz").texts == len(TEXTS)
+    mine = source.with_name("w.npz.unfinished")
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("precious")
+    with pytest.raises(UserError, match=r"holds 'thesis\.tex', which is not part of them"):
+        write(source, "w.npz")
+    assert (mine / "thesis.tex").read_text() == "precious"
+
+
+def test_a_source_that_changes_while_it_is_read_is_an_error(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = Encoder.encode
+
+    def grows(self: Encoder, texts: Any, on_texts: Any = None) -> Any:
+        with source.open("a") as file:
+            file.write(json.dumps({"text": "the cat"}) + "\n")
+        return finished(self, texts, on_texts)
+
+    monkeypatch.setattr(Encoder, "encode", grows)
+    monkeypatch.setattr(files, "TOKENS_PER_CHUNK", 1 << 16)
+    with pytest.raises(UserError, match="changed while it was read"):
+        write(source, "v.npz")
+    assert not source.with_name("v.npz").exists()
+
+
+def test_missing_vectors_are_noticed_before_the_file_appears(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "finish", killed)
+        with pytest.raises(Killed):
+            write(source, "v.npz")
+    path = source.with_name("v.npz.unfinished") / "vectors"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(UserError, match="vectors: damaged"):
+        write(source, "v.npz")
+
+
+def test_the_texts_are_read_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Any] = []
+    real = files.read_documents
+
+    def counted(*args: Any) -> Any:
+        reads.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(files, "read_documents", counted)
+    told: list[Progress] = []
+    out = source.with_name("v.npz")
+    written = embed_text(EMBEDDER, [str(source)], out, progress=told.append)
+    assert len(reads) == 1
+    assert (written.texts, written.dim) == (20, 12)
+    assert written.tokens == sum(len(EMBEDDER.loaded.words(text)) for text in TEXTS)
+    assert written.empty == (EMPTY,)
+    assert told[-1].texts == 20
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
+
+
+@given(st.lists(ANY_TEXT.filter(lambda text: text.split()), min_size=1, max_size=6))
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_texts_come_back_whatever_they_hold(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("texts")
+    source = folder / "texts.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    expected = [" ".join(text.splitlines()) for text in texts]
+    for ending in READERS:
+        loaded = load_vectors(write(source, f"v{ending}").path)
+        if ending == ".h5":
+            expected = [text.replace("\0", "\ufffd") for text in expected]
+        assert loaded.texts == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("vectors.csv", {}, "ends in one of .npz, .parquet, .h5"),
+        ("texts.h5", {}, "exists already"),
+        ("vectors.npz", {"layer": 9}, "layers 0 to 2"),
+        ("vectors.npz", {"pooling": "sum"}, "got 'sum'"),
+    ],
+)
+def test_what_cannot_be_written_is_told_first(
+    source: Path, name: str, settings: Any, message: str
+) -> None:
+    source.with_name("texts.h5").touch()
+    with pytest.raises(UserError, match=message):
+        write(source, name, **settings)
+    assert not source.with_name(f"{name}.unfinished").exists()
+
+
+def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    for name in ("a.npz", "a.parquet", "a.h5"):
+        with pytest.raises(UserError, match="no such file"):
+            load_vectors(tmp_path / name)
+        (tmp_path / name).write_bytes(b"something else")
+        with pytest.raises(UserError, match="not a vector file"):
+            load_vectors(tmp_path / name)
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(UserError, match="ends in one of"):
+        load_vectors(tmp_path / "a.txt")
+
+
+# Single words.
+
+SINGLE_WORDS = ["cat", "naïve", "雨", "x" * 60, "<S>"]
 CLOSE: dict[str, Any] = {"rtol": 0, "atol": 5e-6}
 
 
@@ -68,15 +418,15 @@ def test_the_layout_is_that_of_the_originals(
     theirs: Golden, folder: Path, embedder: Embedder, tmp_path: Path, suffix: str
 ) -> None:
     out = tmp_path / f"tokens{suffix}"
-    written = embed_words(embedder, out, WORDS_embed_words)
+    written = embed_words(embedder, out, SINGLE_WORDS)
     assert (written.path, written.words, written.dim) == (out, 5, 4)
     with h5py.File(out) as file:
         assert list(file) == ["embedding"]
         rows = file["embedding"]
         assert isinstance(rows, h5py.Dataset)
         assert (rows.shape, rows.dtype) == ((5, 4), np.float32)
-        np.testing.assert_allclose(rows[()], expected(theirs, WORDS_embed_words), **CLOSE)
-    assert (tmp_path / "tokens.txt").read_text(encoding="utf-8").split() == WORDS_embed_words
+        np.testing.assert_allclose(rows[()], expected(theirs, SINGLE_WORDS), **CLOSE)
+    assert (tmp_path / "tokens.txt").read_text(encoding="utf-8").split() == SINGLE_WORDS
     files = (folder / "options.json", folder / "weights.hdf5")
     stored = Embedder.from_official(*files, vocabulary=tmp_path / "tokens.txt", token_vectors=out)
     texts = [["cat", "sat", "雨"], ["naïve"]]
@@ -89,21 +439,19 @@ def test_the_layout_is_that_of_the_originals(
 
 
 def test_npz(theirs: Golden, embedder: Embedder, tmp_path: Path) -> None:
-    embed_words(embedder, tmp_path / "tokens.npz", WORDS_embed_words)
+    embed_words(embedder, tmp_path / "tokens.npz", SINGLE_WORDS)
     with np.load(tmp_path / "tokens.npz", allow_pickle=False) as found:
-        np.testing.assert_allclose(found["vectors"], expected(theirs, WORDS_embed_words), **CLOSE)
+        np.testing.assert_allclose(found["vectors"], expected(theirs, SINGLE_WORDS), **CLOSE)
         cuts, text = found["word_offsets"], found["words"].tobytes()
-    assert [text[a:b].decode() for a, b in pairwise(cuts)] == WORDS_embed_words
+    assert [text[a:b].decode() for a, b in pairwise(cuts)] == SINGLE_WORDS
     assert not (tmp_path / "tokens.txt").exists()
 
 
 def test_parquet(theirs: Golden, embedder: Embedder, tmp_path: Path) -> None:
-    embed_words(embedder, tmp_path / "tokens.parquet", WORDS_embed_words)
+    embed_words(embedder, tmp_path / "tokens.parquet", SINGLE_WORDS)
     table = parquet.read_table(tmp_path / "tokens.parquet").to_pydict()
-    assert table["word"] == WORDS_embed_words
-    np.testing.assert_allclose(
-        np.array(table["vector"]), expected(theirs, WORDS_embed_words), **CLOSE
-    )
+    assert table["word"] == SINGLE_WORDS
+    np.testing.assert_allclose(np.array(table["vector"]), expected(theirs, SINGLE_WORDS), **CLOSE)
 
 
 @pytest.mark.parametrize("content", ["cat\n雨\n", "cat\t7\n雨\t3\n"])
@@ -129,8 +477,8 @@ def test_more_words_than_a_portion(
 ) -> None:
     monkeypatch.setattr("elmo.bilm.model.WORDS_AT_ONCE", 2)
     for suffix in (".npz", ".parquet", ".hdf5"):
-        embed_words(embedder, tmp_path / f"tokens{suffix}", WORDS_embed_words)
-    wanted = expected(theirs, WORDS_embed_words)
+        embed_words(embedder, tmp_path / f"tokens{suffix}", SINGLE_WORDS)
+    wanted = expected(theirs, SINGLE_WORDS)
     with h5py.File(tmp_path / "tokens.hdf5") as file:
         np.testing.assert_allclose(file["embedding"][()], wanted, **CLOSE)  # pyright: ignore
     with np.load(tmp_path / "tokens.npz") as found:
@@ -153,12 +501,12 @@ def test_a_model_of_words_tells_what_it_does_not_know(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
-        ("t.npz", [], "no word was given"),
+        ("t.npz", [], "at least one word"),
         ("t.npz", ["a", " b"], "without white space around them; got ' b'"),
         ("t.npz", ["a\nb"], "without white space"),
         ("t.npz", "nowhere.txt", r"nowhere\.txt"),
         ("t.txt", ["a"], "ends in one of .npz, .parquet, .h5, .hdf5"),
-        ("there.hdf5", ["a"], r"there\.txt, where the words would go, is there already"),
+        ("there.hdf5", ["a"], r"there\.txt, where the words would go, exists already"),
     ],
 )
 def test_mistakes_are_told(
@@ -186,117 +534,29 @@ def test_the_458_vectors_that_the_originals_stored(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
 
 
-# What is written piece by piece is what NumPy would have written at once.
-
-
-@given(st.lists(st.integers(0, 4), max_size=5), st.lists(st.text(max_size=5), max_size=5))
-def test_pieces_and_strings(tmp_path_factory: object, sizes: list[int], strings: list[str]) -> None:
-    path = Path(tmp_path_factory.mktemp("npz")) / "x.npz"  # pyright: ignore
-    random = np.random.default_rng(0)
-    pieces = [random.normal(size=(size, 3)).astype(np.float32) for size in sizes]
-    with zipfile.ZipFile(path, "w") as archive:
-        add_pieces(archive, "rows", (sum(sizes), 3), "<f4", pieces)
-        add_numbers(archive, "sizes", np.array(sizes, np.int64))
-        add_strings(archive, "name", Strings.of(strings))
-    with np.load(path, allow_pickle=False) as found:
-        whole = np.concatenate([*pieces, np.zeros((0, 3), np.float32)])
-        np.testing.assert_array_equal(found["rows"], whole)
-        assert found["sizes"].tolist() == sizes
-        text, cuts = found["names"].tobytes(), found["name_offsets"].tolist()
-    assert [text[a:b].decode() for a, b in pairwise(cuts)] == strings
-    assert offsets(np.array(sizes, np.int64)).tolist() == [
-        sum(sizes[:n]) for n in range(len(sizes) + 1)
-    ]
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=5), max_size=5))
-def test_strings_come_back(strings: list[str]) -> None:
-    packed = Strings.of(strings)
-    assert packed.decoded() == strings
-    assert packed.sizes.tolist() == [len(one.encode("utf-8", "surrogatepass")) for one in strings]
-
-
-# A file of token vectors is whole or not there, in every format.
-
-
-SUFFIXES = [".npz", ".parquet", ".h5", ".hdf5"]
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_work_that_fails_leaves_nothing(tmp_path: Path, suffix: str) -> None:
-    def portions() -> Iterator[Vectors]:
-        yield np.zeros((1, 2), np.float32)
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_work_on_words_that_fails_leaves_nothing(
+    embedder: Embedder, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Iterator[Array]:
+        yield np.zeros((1, 4), np.float32)
         raise UserError("out of luck")
 
+    monkeypatch.setattr(files, "token_vectors", fails)
+    before = set(tmp_path.iterdir())
     with pytest.raises(UserError, match="out of luck"):
-        write_word_file(tmp_path / f"t{suffix}", WordVectors(("a", "b"), 2, portions()))
-    assert list(tmp_path.iterdir()) == []
+        embed_words(embedder, tmp_path / f"t{suffix}", ["a", "b"])
+    assert set(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_what_is_there_is_not_written_over(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"t{suffix}"
-    check_word_file(path)
-    write_word_file(path, WordVectors(("a",), 2, [np.ones((1, 2), np.float32)]))
-    with pytest.raises(UserError, match="is there already"):
-        check_word_file(path)
-    has_words_beside = (tmp_path / "t.txt").exists()
-    assert has_words_beside == (suffix in (".h5", ".hdf5"))
-
-
-# Parts give back what was put into them, in order, whatever the texts hold.
-
-
-ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=8)
-WORD = st.text(min_size=1, max_size=4)
-SOME_TEXTS = st.lists(st.tuples(ANY_TEXT, st.lists(WORD, max_size=4)), min_size=1, max_size=4)
-
-
-def part_of(texts: list[tuple[str, list[str]]]) -> PartTexts:
-    return PartTexts(tuple(one for one, _ in texts), tuple(tuple(words) for _, words in texts))
-
-
-@given(st.lists(SOME_TEXTS, min_size=1, max_size=3))
-def test_parts_come_back(
-    tmp_path_factory: pytest.TempPathFactory, given_parts: list[list[tuple[str, list[str]]]]
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_files_of_words_are_read_back_and_not_overwritten(
+    theirs: Golden, embedder: Embedder, tmp_path: Path, suffix: str
 ) -> None:
-    folder = PartsFolder(tmp_path_factory.mktemp("parts"))
-    parts = [part_of(some) for some in given_parts]
-    random = np.random.default_rng(0)
-    vectors = [random.normal(size=(len(part.texts), 3)).astype(np.float32) for part in parts]
-    for part, rows in zip(parts, vectors, strict=True):
-        folder.add(part, rows, None)
-
-    assert list(folder.texts()) == parts
-    everything = [pair for some in given_parts for pair in some]
-    assert folder.lengths().tolist() == [len(words) for _, words in everything]
-    assert folder.strings(TEXTS).decoded() == [text for text, _ in everything]
-    lists = [json.loads(one) for one in folder.strings(WORDS).decoded()]
-    assert lists == [words for _, words in everything]
-    assert folder.shape() == (len(everything), 3)
-    np.testing.assert_array_equal(
-        np.concatenate(list(folder.arrays(VECTORS))), np.concatenate(vectors)
-    )
-
-
-def test_nothing_yet(tmp_path: Path) -> None:
-    folder = PartsFolder(tmp_path)
-    assert len(folder) == 0
-    assert folder.lengths().tolist() == []
-    assert list(folder.texts()) == []
-
-
-def test_a_damaged_part_is_told(tmp_path: Path) -> None:
-    folder = PartsFolder(tmp_path)
-    folder.add(PartTexts(("a cat",), (("a", "cat"),)), np.zeros((1, 2), np.float32), None)
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(UserError, match="damaged"):
-        folder.lengths()
-
-
-def test_words_come_before_layers() -> None:
-    two_layers = [np.full((2, words, 3), words, np.float32) for words in (1, 2)]
-    rows = end_to_end(two_layers, pooled=False)
-    assert rows.shape == (3, 2, 3)
-    assert rows[:, 0, 0].tolist() == [1, 2, 2]
+    path = embed_words(embedder, tmp_path / f"t{suffix}", SINGLE_WORDS).path
+    loaded = load_vectors(path)
+    assert (loaded.texts, loaded.words) == (SINGLE_WORDS, [[word] for word in SINGLE_WORDS])
+    np.testing.assert_allclose(loaded.vectors, expected(theirs, SINGLE_WORDS), **CLOSE)
+    with pytest.raises(UserError, match="exists already"):
+        check_word_file(path)
+    assert (tmp_path / "t.txt").exists() == (suffix in (".h5", ".hdf5"))

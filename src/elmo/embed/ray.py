@@ -20,7 +20,7 @@ import torch
 
 from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import Embedder, tokenised
-from elmo.embed.files import PartTexts, end_to_end, vector_table
+from elmo.embed.files import stack_rows, vector_table
 from elmo.errors import UserError, require_extra
 from elmo.files import folder_written_whole
 from elmo.text.config import ReadOptions
@@ -170,11 +170,9 @@ class _Worker:
     def __call__(self, rows: Any) -> Any:
         ids: list[int] = rows["id"].to_pylist()
         texts = list(tokenised(self._embedder.loaded, rows["text"].to_pylist(), first=ids[0]))
-        words = [text.words for text in texts]
         pooled = self._config.output == "pooled"
-        vectors = end_to_end(self._embedder.encoder(self._config).encode(words), pooled=pooled)
-        part = PartTexts(tuple(str(one.text) for one in texts), tuple(map(tuple, words)))
-        return vector_table(ids, part, vectors, pooled=pooled)
+        vectors = self._embedder.encoder(self._config).encode([text.words for text in texts])
+        return vector_table(ids, texts, stack_rows(vectors, pooled=pooled), pooled=pooled)
 
 
 def _count(ray: Any, files: Sequence[SourceFile], read: ReadOptions) -> list[int]:
