@@ -293,9 +293,10 @@ class Journal:
                 yield chunk, values.reshape(rows, *self.row_shape)
 
     def close(self) -> None:
-        """Close the files; what was appended stays."""
+        """Close the files; what was appended is on disk already."""
         for file in self._files:
-            file.close()
+            with suppress(OSError):  # a full disk, told when the chunk was written
+                file.close()
 
     def finish(self, out: Path) -> None:
         """Turn the journal into the file `out`, which appears complete or not at all."""
