@@ -23,7 +23,12 @@ from torch import Tensor
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.data import LabelledTexts, encode_labels
 from elmo.classify.features import MAX_WORD_VECTORS, OnTexts, TokenizedTexts, tokenize_texts
-from elmo.classify.metrics import Evaluation, measure, most_confident_mistakes
+from elmo.classify.metrics import (
+    MAX_DENSE_LABELS,
+    Evaluation,
+    measure,
+    most_confident_mistakes,
+)
 from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.config import BILM as NEWS_BILM
 from elmo.config import CLASSIFIER as NEWS_CLASSIFIER
@@ -114,7 +119,8 @@ class TextClassifier:
     ) -> TextClassifier:
         """A classifier that has been trained already."""
         classifier = cls(config=config, device=str(language_model.model.device))
-        classifier._set(language_model, network, task_vocabulary, labels)
+        classifier.language_model, classifier.network = language_model, network
+        classifier.task_vocabulary, classifier.labels = task_vocabulary, tuple(labels)
         classifier.config_, classifier.classes_ = config, np.array(labels)
         return classifier
 
@@ -187,8 +193,8 @@ class TextClassifier:
             word_vectors=vectors,
         ).classifier
         value_of = dict(zip(names, values, strict=True))
-        self._set(trained.language_model, trained.network, trained.task_vocabulary, trained.labels)
-        self.config_ = trained.config_
+        for name in ("language_model", "network", "task_vocabulary", "labels", "config_"):
+            setattr(self, name, getattr(trained, name))
         self.classes_ = np.array([value_of[name] for name in self.labels])
         return self
 
@@ -324,18 +330,6 @@ class TextClassifier:
             f"{2 * bilm.width} dimensions)"
         )
 
-    def _set(
-        self,
-        language_model: LoadedModel,
-        network: ClassifierNetwork,
-        task_vocabulary: Vocabulary,
-        labels: Sequence[str],
-    ) -> None:
-        self.language_model = language_model
-        self.network = network
-        self.task_vocabulary = task_vocabulary
-        self.labels = tuple(labels)
-
 
 def load_classifier(folder: Path | str = NEWS_CLASSIFIER, device: str = "cpu") -> TextClassifier:
     """`TextClassifier.from_pretrained`."""
@@ -390,7 +384,7 @@ def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
     """Write metrics and mistakes as JSON and the confusion matrix as a figure."""
     write_json(folder / f"metrics_{part}.json", to_json(evaluation.metrics))
     write_json(folder / f"mistakes_{part}.json", [to_json(one) for one in evaluation.mistakes])
-    if can_draw():
+    if len(evaluation.metrics.classes) <= MAX_DENSE_LABELS and can_draw():
         from elmo.classify.plots import draw_confusion
 
         draw_confusion(evaluation.metrics, part, folder / f"confusion_{part}.png")
