@@ -27,11 +27,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from elmo.config import from_json, to_json
-from elmo.files import read_json, write_json
+from elmo.files import read_json, sha256, write_json
 from elmo.runtime import machine_memory
 from elmo.study.jobs import end_with_parent
 from elmo.study.results import processor
-from elmo.text.corpus import FORMAT, ShardWriter
+from elmo.text.corpus import LEXICON, ShardWriter, write_manifest
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
 
 # Random text whose words are as frequent as Zipf's law says, of any vocabulary and length.
@@ -58,8 +58,8 @@ def write_zipf_corpus(folder: Path, words: int, length: int, tokens: int) -> Pat
     for row in drawn.tolist():
         writer.add([BEGIN, *row, END])
     writer.close()
-    vocabulary(words).save(folder / "lexicon.txt")
-    write_json(folder / "corpus.json", {"format": FORMAT, "digest": "random"})
+    vocabulary(words).save(folder / LEXICON)
+    write_manifest(folder, {**writer.hashes, LEXICON: sha256(folder / LEXICON)})
     return folder
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -25,7 +26,15 @@ from filelock import FileLock, Timeout
 
 from elmo.errors import UserError
 
+log = logging.getLogger(__name__)
+
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.elmo-[0-9a-f]{8}\.partial")
+
+
+def cache_folder() -> Path:
+    """Where prepared corpora and downloads live: $ELMO_CACHE, or ~/.cache/elmo."""
+    cache = os.environ.get("ELMO_CACHE")
+    return Path(cache) if cache else Path.home() / ".cache" / "elmo"
 
 
 def temporary_path(path: Path) -> Path:
@@ -102,7 +111,7 @@ def locked(path: Path, busy: str, *, wait: bool = False) -> Generator[None]:
     Args:
         path: The lock file, created if need be, never followed as a link nor truncated.
         busy: What to tell the user if another process holds the lock.
-        wait: Wait for the other process rather than fail.
+        wait: Log `busy` and wait for the other process, rather than raise it as a `UserError`.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,10 +119,14 @@ def locked(path: Path, busy: str, *, wait: bool = False) -> Generator[None]:
             raise UserError(
                 f"{path}: expected a lock file, but this is a link or device; delete it"
             )
-        lock = FileLock(path, timeout=-1 if wait else 0)
-        lock.acquire()
-    except Timeout:
-        raise UserError(busy) from None
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if not wait:
+                raise UserError(busy) from None
+            log.info(busy)
+            lock.acquire()
     except OSError as error:
         raise explained(error, path) from error
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
+import time
 import tracemalloc
 import zlib
 from collections import Counter
@@ -403,3 +405,82 @@ def test_ten_times_the_text_takes_the_same_memory(
     assert most < 1.15 * least
     # No formality: to keep nothing but the ids of the larger text would show.
     assert least + 4 * sum(map(len, documents(5400, seed=1))) > 1.15 * least
+
+
+def test_other_content_of_the_same_size_and_time_is_prepared_anew(tmp_path: Path) -> None:
+    path, cache = write_corpus(tmp_path / "a.txt", [["old"] * 3]), tmp_path / "cache"
+    status = path.stat()
+    asked = request(path, held_out_share=0.0)
+    assert prepare(asked, cache=cache).words[3:] == ("old",)
+    write_corpus(path, [["new"] * 3])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert prepare(asked, cache=cache).words[3:] == ("new",)
+
+
+@pytest.mark.parametrize("name", ["train/00000.ids.npy", "train/00000.ends.npy", "lexicon.txt"])
+def test_a_changed_cache_is_noticed_and_prepared_again(tmp_path: Path, name: str) -> None:
+    path, cache = write_corpus(tmp_path / "a.txt", documents(30)), tmp_path / "cache"
+    corpus = prepare(request(path), cache=cache)
+    content = (corpus.folder / name).read_bytes()
+    (corpus.folder / name).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    with pytest.raises(UserError, match="not what was written there"):
+        load_corpus(corpus.folder)
+    again = prepare(request(path), cache=cache)
+    assert again.digest == corpus.digest
+    assert (corpus.folder / name).read_bytes() == content
+    manifest = corpus.folder / "corpus.json"
+    manifest.write_text(manifest.read_text().replace(corpus.digest, "0" * 64))
+    with pytest.raises(UserError, match="damaged"):
+        load_corpus(corpus.folder)
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path, cache = write_corpus(tmp_path / "a.txt", documents(1500)), tmp_path / "cache"
+
+    def grow(_: int) -> None:
+        with path.open("a") as file:
+            file.write("more\n")
+
+    with pytest.raises(UserError, match="changed while it was read"):
+        prepare(request(path), cache=cache, progress=grow)
+    assert not list((cache / "corpora").iterdir())
+
+
+def prepare_slowly(path: Path, cache: Path) -> None:
+    prepare(request(path), cache=cache, progress=lambda _: time.sleep(0.1))
+
+
+def test_processes_that_prepare_one_text_at_once_make_one_right_corpus(tmp_path: Path) -> None:
+    path, cache = write_corpus(tmp_path / "a.txt", documents(3000)), tmp_path / "cache"
+    alone = prepare(request(path), cache=tmp_path / "alone")
+    context = multiprocessing.get_context("fork")
+    together = [context.Process(target=prepare_slowly, args=(path, cache)) for _ in range(3)]
+    for process in together:
+        process.start()
+    for process in together:
+        process.join()
+    assert [process.exitcode for process in together] == [0, 0, 0]
+    assert prepare(request(path), cache=cache).digest == alone.digest
+    assert len(list((cache / "corpora").iterdir())) == 1
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path, cache = write_corpus(tmp_path / "a.txt", documents(3000)), tmp_path / "cache"
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=prepare_slowly, args=(path, cache))
+    process.start()
+    while not list((cache / "corpora").glob(".*.partial/train")):
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    corpus = prepare(request(path), cache=cache)
+    assert [path.name for path in (cache / "corpora").iterdir()] == [corpus.fingerprint]
+
+
+def test_functions_of_the_user_do_not_share_a_corpus(tmp_path: Path) -> None:
+    path, cache = write_corpus(tmp_path / "a.txt", [["ab", "cd"]]), tmp_path / "cache"
+    asked = request(path, tokenizer=TokenizerConfig(tokenizer="custom"), held_out_share=0.0)
+    upper = prepare(asked, cache=cache, custom_tokenizer=lambda text: text.upper().split())
+    title = prepare(asked, cache=cache, custom_tokenizer=lambda text: text.title().split())
+    assert upper.folder != title.folder
+    assert load_corpus(upper.folder).words[3:] == ("AB", "CD")

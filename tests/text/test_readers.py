@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import UserError
+from elmo.text import readers
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_columns, read_documents, resolve
 
@@ -97,6 +99,14 @@ def test_very_long_documents(tmp_path: Path, suffix: str) -> None:
         ("n,body\n1,a\n", ReadOptions(column="1", header="yes"), ["a"]),
         ("n,body\n1,a\n", ReadOptions(column="body"), ["a"]),
         ('1,"a\n', ReadOptions(column="1", quotes=False), ['"a']),
+        ("Label,Text\n1,a\n", ReadOptions(), ["a"]),
+        ("Label, TEXT \n1,a\n", ReadOptions(column="text"), ["a"]),
+        ("Text,text\nno,a\n", ReadOptions(), ["a"]),
+        ("label;text\na;good, thing\nb;bad thing\n", ReadOptions(), ["good, thing", "bad thing"]),
+        ("label\ttext\na\tgood\n", ReadOptions(), ["good"]),
+        ('label|text\na|"good | thing"\n', ReadOptions(), ["good | thing"]),
+        ("a;b, c\n; d, e\n", ReadOptions(column="1"), [" c", " e"]),
+        ('text\n"a;b"\n"c;d"\n', ReadOptions(), ["a;b", "c;d"]),
     ],
 )
 def test_columns_of_csv(
@@ -140,6 +150,8 @@ def test_invalid_bytes_can_be_replaced(tmp_path: Path) -> None:
         ("a.csv", "n,body\n1,a\n", "bodi", "no column 'bodi' among .* did you mean 'body'"),
         ("a.csv", "1,a\n", "2", "no column '2' among 0: '1', 1: 'a'"),
         ("a.csv", "1,a\n2\n", "1", "line 2: expected at least 2 columns"),
+        ("a.csv", "label,text\nb,bad, thing\n", None, "line 2: expected 2 columns.* there are 3"),
+        ("a.csv", "b,bad\nb,bad, thing, there\n", "1", "line 2: expected 2 columns.* there are 4"),
         ("a.tsv", 'text\n"a" b\n', None, "line 2: not a well-formed row .*--no-quotes"),
         ("a.jsonl", '{"text": "a"}\n{"text"\n', None, "line 2: not valid JSON"),
         ("a.jsonl", "[1]\n", None, r"line 1: expected a JSON object .* \[1\]"),
@@ -181,3 +193,80 @@ def test_plain_text_has_no_columns(tmp_path: Path) -> None:
     [source] = resolve([str(file(tmp_path, "a.txt", "a\n"))])
     with pytest.raises(UserError, match="has no columns"):
         list(read_columns(source, ["text"], DEFAULT))
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".csv", ".jsonl", ".txt.gz", ".jsonl.gz"])
+def test_a_line_is_at_most_so_long(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "LONGEST_LINE", 100)
+    plain = suffix.removesuffix(".gz")
+    for length, fits in ((50, True), (200, False)):
+        content = WRITERS[plain](["short", "x" * length])
+        packed = gzip.compress(content) if suffix.endswith(".gz") else content
+        path = file(tmp_path, f"a{suffix}", packed)
+        if fits:
+            assert documents(path) == ["short", "x" * length]
+        else:
+            with pytest.raises(UserError, match="longer than 100 bytes"):
+                documents(path)
+
+
+def test_quotes_that_never_close_do_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "LONGEST_LINE", 1000)
+    path = file(tmp_path, "a.csv", 'text\n"open\n' + "more\n" * 1000)
+    with pytest.raises(UserError, match="field larger than field limit"):
+        documents(path)
+
+
+def test_a_small_file_cannot_unpack_to_gigabytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "EXPANSION_FLOOR", 1 << 20)
+    lines = file(tmp_path, "a.txt.gz", gzip.compress(b"the same line\n" * 500_000))
+    same = pa.array(["the same string"] * 500_000)
+    pq.write_table(pa.table({"text": same}), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 10_000
+    packed = file(tmp_path, "b.parquet.gz", gzip.compress(bytes(8_000_000)))
+    for path in (lines, tmp_path / "a.parquet", packed):
+        with pytest.raises(UserError, match="unpacks to more than 200 times as many"):
+            documents(path)
+    ordinary = file(tmp_path, "b.txt.gz", gzip.compress(b"the same line\n" * 10_000))
+    assert len(documents(ordinary)) == 10_000
+
+
+def test_pipes_are_refused_however_they_came_there(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.parquet"):
+        [source] = resolve([str(file(tmp_path, name, "text\n"))])
+        source.path.unlink()
+        os.mkfifo(source.path)
+        with pytest.raises(UserError, match="expected a regular file"):
+            list(read_documents([source], DEFAULT))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("category,headline\nsport,a match was won\nnews,rain in the south\n", "looks like column"),
+        ("kind,body\n1,word\n", "looks like column names"),
+        ("label;text\na;good thing here\n", "separated by semicolons"),
+        ("sport,a match was won\nnews,rain in the south\n", ""),
+        ("a,b\nc,d\n", ""),
+    ],
+)
+def test_what_is_guessed_is_said(
+    tmp_path: Path, content: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    [source] = resolve([str(file(tmp_path, "a.csv", content))])
+    assert list(read_columns(source, ["0", "1"], DEFAULT))
+    assert said in caplog.text
+    assert bool(said) == bool(caplog.text)
+
+
+def test_two_parquet_columns_of_one_name(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="two columns are called 'text'"):
+        documents(tmp_path / "a.parquet")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import regex
 
 from elmo.errors import UserError
-from elmo.files import written_whole
+from elmo.files import atomic_write, cache_folder
 from elmo.text.config import ReadOptions
 from elmo.text.readers import TEXT_COLUMN, read_fields
 
@@ -72,7 +72,11 @@ def read_ag_news(
             "label": LABELS[row.label - 1],
             "title": title,
             "description": description,
-            TEXT_COLUMN: _text(title, description, options),
+            TEXT_COLUMN: {
+                "title": title,
+                "description": description,
+                "both": options.separator.join(part for part in (title, description) if part),
+            }[options.ag_news_text],
         }
         yield tuple(values[name] for name in names)
 
@@ -80,7 +84,7 @@ def read_ag_news(
 def read_rows(path: Path, options: ReadOptions | None = None) -> Iterator[AgNewsRow]:
     """Yield the rows of a file of class, title and description without header."""
     errors = (options or ReadOptions()).errors
-    for line, fields in read_fields(path, ReadOptions(errors=errors)):
+    for line, fields in read_fields(path, ReadOptions(errors=errors), delimiter=","):
         if len(fields) != 3 or fields[0] not in ("1", "2", "3", "4"):
             raise UserError(
                 f"'{path}', line {line}: expected class (1 to 4), title and description, "
@@ -102,11 +106,12 @@ def locate(name: str) -> Path:
     split = name.partition(":")[2] or "train"
     if split not in _MD5:
         raise UserError(f"AG News has no part {split!r}; use ag_news:train or ag_news:test")
-    file = f"{split}.csv"
-    partial = [_PARTIAL] if split == "train" else []
-    cached = _cache_folder() / file
-    candidates = [folder / each for folder in _data_folders() for each in [file, *partial]]
-    for path in [*candidates, cached]:
+    cached = cache_folder() / NAME / f"{split}.csv"
+    candidates = [cached]
+    if data := os.environ.get("ELMO_DATA"):
+        names = [cached.name, *([_PARTIAL] if split == "train" else [])]
+        candidates = [*(Path(data) / NAME / name for name in names), cached]
+    for path in candidates:
         if path.is_file():
             note = ", which holds only a part of the training rows" if path.name == _PARTIAL else ""
             _log.info("AG News (%s) is read from %s%s", split, path, note)
@@ -115,25 +120,15 @@ def locate(name: str) -> Path:
     return cached
 
 
-def _data_folders() -> list[Path]:
-    data = os.environ.get("ELMO_DATA")
-    return [Path(data) / NAME] if data else []
-
-
-def _cache_folder() -> Path:
-    cache = os.environ.get("ELMO_CACHE")
-    return (Path(cache) if cache else Path.home() / ".cache" / "elmo") / NAME
-
-
 def _download(split: str, target: Path) -> None:
     address = f"{_ADDRESS}{target.name}"
     _log.info("AG News (%s) is downloaded from %s to %s", split, address, target)
-    with written_whole(target) as beside:
+    with atomic_write(target) as temporary:
         try:
             # The address is a constant with https, never anything a user typed.
             with (
                 urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as reply,  # noqa: S310
-                beside.open("wb") as file,
+                temporary.open("wb") as file,
             ):
                 shutil.copyfileobj(reply, file)
         except _NO_REPLY as error:
@@ -142,21 +137,11 @@ def _download(split: str, target: Path) -> None:
                 f"({error}); fetch {target.name} elsewhere and put it at '{target}', "
                 "or into the folder ag_news of the folder that ELMO_DATA names"
             ) from None
-        _check(beside, split, address)
-
-
-def _check(path: Path, split: str, address: str) -> None:
-    with path.open("rb") as file:
-        # MD5 is what has been published for these files; it guards against damage, not malice.
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != _MD5[split]:
-        raise UserError(
-            f"what came from {address} is not AG News: expected MD5 {_MD5[split]}, got {found}; "
-            "try again later or fetch the file elsewhere"
-        )
-
-
-def _text(title: str, description: str, options: ReadOptions) -> str:
-    if options.ag_news_text == "both":
-        return options.separator.join(part for part in (title, description) if part)
-    return title if options.ag_news_text == "title" else description
+        with temporary.open("rb") as file:
+            # MD5 is what has been published for these files; it guards against damage, not malice.
+            md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        if md5 != _MD5[split]:
+            raise UserError(
+                f"what came from {address} is not AG News: expected MD5 {_MD5[split]}, got {md5}; "
+                "try again later or fetch the file elsewhere"
+            )

@@ -1,14 +1,19 @@
-"""A corpus made ready: ids on disk, split into train and held-out, reused if unchanged."""
+"""A prepared corpus: token ids on disk, split into train and held-out, reused while unchanged.
+
+A corpus lives in the cache under a fingerprint of its files and settings. One process prepares it
+while others wait; it is used only if the sources still have the content it was made of and every
+file of it has the hash of what was written.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import itertools
 import json
 import logging
-import os
-import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import cast
@@ -17,17 +22,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import UserError
-from elmo.files import folder_written_whole, read_json, sha256, write_json, write_text
+from elmo.files import (
+    atomic_folder,
+    cache_folder,
+    locked,
+    read_json,
+    remove_leftovers,
+    sha256,
+    write_json,
+    write_text,
+)
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_documents
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, read_counts
 
-# Token ids on disk: written as they come, read through memory maps, never whole in memory.
-
-
+FORMAT = 2
 TOKENS_PER_SHARD = 1 << 22
+LARGEST_LEXICON = 2_000_000
+"""Distinct words kept; words that first appear after that are unknown to every model."""
+MANIFEST, LEXICON = "corpus.json", "lexicon.txt"
 Ids = NDArray[np.uint32]
+
+log = logging.getLogger(__name__)
+
+# Shards: written as the documents come, read through memory maps, never whole in memory.
 
 
 @dataclass(frozen=True)
@@ -50,7 +69,10 @@ class Shard:
 
 
 class ShardWriter:
-    """Collects documents and writes a shard whenever enough tokens are there."""
+    """Collects documents and writes a shard whenever it has enough tokens.
+
+    `hashes` has the SHA-256 of every file, computed from memory, by its path in the corpus.
+    """
 
     def __init__(self, folder: Path, tokens_per_shard: int = TOKENS_PER_SHARD) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,6 +82,7 @@ class ShardWriter:
         self._used = 0
         self._ends: list[int] = []
         self._shards = 0
+        self.hashes: dict[str, str] = {}
 
     def add(self, document: list[int]) -> None:
         """Append one document, boundaries included."""
@@ -76,8 +99,8 @@ class ShardWriter:
         if not self._ends:
             return
         name = f"{self._shards:05d}"
-        _save(self._folder / f"{name}.ids.npy", self._ids[: self._used])
-        _save(self._folder / f"{name}.ends.npy", np.array(self._ends, np.int64))
+        self.hashes |= _save(self._folder / f"{name}.ids.npy", self._ids[: self._used])
+        self.hashes |= _save(self._folder / f"{name}.ends.npy", np.array(self._ends, np.int64))
         self._shards += 1
         self._used = 0
         self._ends = []
@@ -93,14 +116,20 @@ class Shards:
         return len(self._names())
 
     def __iter__(self) -> Iterator[Shard]:
-        return (self[place] for place in range(len(self)))
+        return (self[idx] for idx in range(len(self)))
 
-    def __getitem__(self, place: int) -> Shard:
-        name = self._names()[place]
-        ids = _mapped(self.folder / f"{name}.ids.npy")
-        ends = _mapped(self.folder / f"{name}.ends.npy")
+    def __getitem__(self, idx: int) -> Shard:
+        path = self.folder / self._names()[idx]
+        advice = f"delete {self.folder.parent} and run again"
+        try:
+            ids, ends = (
+                np.load(f"{path}.{kind}.npy", mmap_mode="r", allow_pickle=False)
+                for kind in ("ids", "ends")
+            )
+        except (OSError, ValueError, EOFError) as error:
+            raise UserError(f"{path}: cannot be read ({error}); {advice}") from None
         if ids.dtype != np.uint32 or ends.dtype != np.int64 or ends[-1] != len(ids):
-            raise UserError(f"{self.folder / name}: damaged; delete {self.folder.parent} and rerun")
+            raise UserError(f"{path}: damaged; {advice}")
         return Shard(cast("Ids", ids), cast("NDArray[np.int64]", ends))
 
     @property
@@ -118,32 +147,28 @@ class Shards:
         """How many words one direction is asked to predict: each word and one boundary."""
         return self.positions - self.documents
 
-    def renumber(self, new_ids: Ids) -> None:
-        """Replace each id by `new_ids[id]`, shard by shard, in place."""
+    def renumber(self, new_ids: Ids) -> dict[str, str]:
+        """Replace each id by `new_ids[id]`, shard by shard, in place; returns the new hashes."""
+        hashes: dict[str, str] = {}
         for name in self._names():
             path = self.folder / f"{name}.ids.npy"
-            _save(path, new_ids[np.load(path, allow_pickle=False)])
+            hashes |= _save(path, new_ids[np.load(path, allow_pickle=False)])
+        return hashes
 
     def _names(self) -> list[str]:
         return sorted(path.name.split(".")[0] for path in self.folder.glob("*.ids.npy"))
 
 
-def _save(path: Path, values: NDArray[np.generic]) -> None:
+def _save(path: Path, values: NDArray[np.generic]) -> dict[str, str]:
     """Write what np.save would, which can cut a file short on a full disk and not say so."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
+    digest = hashlib.sha256(header.getvalue())
+    digest.update(values.data)
     with path.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(
-            stream, np.lib.format.header_data_from_array_1_0(values)
-        )
+        stream.write(header.getvalue())
         stream.write(values.data)
-
-
-def _mapped(path: Path) -> NDArray[np.generic]:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(
-            f"{path}: cannot be read ({error}); delete {path.parents[1]} and rerun"
-        ) from None
+    return {f"{path.parent.name}/{path.name}": digest.hexdigest()}
 
 
 # Which texts are held out: a stable property of a text, shared by its near copies.
@@ -151,7 +176,7 @@ def _mapped(path: Path) -> NDArray[np.generic]:
 # News and web text is full of stories that differ by a few words. Drawn one by one, copies of a
 # training text would be held out, and perplexity would measure memory. So a text is represented by
 # one of its phrases, the one whose hash is smallest (a one-value MinHash): two texts fall on the
-# same side with a probability at least equal to the share of phrases they have in common.
+# same side with a probability at least equal to the fraction of phrases they have in common.
 
 
 PHRASE = 5
@@ -166,30 +191,25 @@ _FACTORS = tuple(np.array(factor, np.uint64) for factor in (0xBF58476D1CE4E5B9, 
 
 
 def is_held_out(tokens: Sequence[str], share: float) -> bool:
-    """Whether a tokenised text belongs to the held-out part."""
+    """Whether a tokenised text is held out."""
     return share > 0 and is_phrase_held_out(representative_phrase(tokens), share)
 
 
 def is_phrase_held_out(phrase: int, share: float) -> bool:
-    """Whether the texts that this phrase stands for belong to the held-out part."""
+    """Whether the texts that this phrase stands for are held out."""
     return phrase < share * 2**64
 
 
 def representative_phrase(tokens: Sequence[str]) -> int:
-    """A hash of the phrase that stands for the text, uniform over 64 bits."""
-    words = _word_hashes(tokens)
+    """A hash of the phrase that stands for the text, in any case, uniform over 64 bits."""
+    # One split for all words, none of which holds a line break: faster than a cache of hashes.
+    lines = "\n".join(tokens).lower().encode("utf-8", "surrogatepass").split(b"\n")
+    words = np.fromiter(map(zlib.crc32, lines), np.uint64, len(lines))
     # A phrase w v … z is the number w ODD^4 + v ODD^3 + … + z, of all phrases at once.
     phrases = np.correlate(words, _POWERS[-len(words) :], "valid")
     # Two different mixtures: the smallest of one set of hashes is anything but uniform.
     chosen = int(phrases[_mixed(phrases).argmin()])
     return int(_mixed(np.array([chosen + _ODD & _WRAP], np.uint64))[0])
-
-
-def _word_hashes(words: Sequence[str]) -> Hashes:
-    """A hash of each word, whatever its case."""
-    # All words at once, which no line break is part of: faster than even to remember their hashes.
-    lines = "\n".join(words).lower().encode("utf-8", "surrogatepass").split(b"\n")
-    return np.fromiter(map(zlib.crc32, lines), np.uint64, len(lines))
 
 
 def _mixed(values: Hashes) -> Hashes:
@@ -199,11 +219,7 @@ def _mixed(values: Hashes) -> Hashes:
     return values ^ (values >> _SHIFTS[2])
 
 
-FORMAT = 1
-LARGEST_LEXICON = 2_000_000
-"""Distinct words kept; what first appears after so many others is unknown to every model."""
-
-log = logging.getLogger(__name__)
+# The corpus and its cache.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +232,10 @@ class CorpusRequest:
     held_out_sources: Sequence[Source] = ()
     held_out_share: float = 0.02
 
-    def fingerprint(self) -> str:
-        """A name that changes whenever the files or the settings do."""
+    def fingerprint(self, custom_tokenizer: Tokenizer | None = None) -> str:
+        """A name that changes with the files (path, size, time) and the settings."""
+        function = custom_tokenizer
+        code = getattr(function, "__code__", None)
         content = {
             "format": FORMAT,
             "sources": [source.fingerprint() for source in self.sources],
@@ -225,6 +243,8 @@ class CorpusRequest:
             "held_out_share": self.held_out_share,
             "read": asdict(self.read),
             "tokenizer": asdict(self.tokenizer),
+            "function": function and getattr(function, "__qualname__", str(type(function))),
+            "code": code and [code.co_code.hex(), str(code.co_names), str(code.co_consts)],
         }
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -245,14 +265,8 @@ class Corpus:
 
     @property
     def tokens(self) -> int:
-        """Running words of the training part, boundaries left out."""
+        """Running words of the training part, without boundaries."""
         return self.train.positions - 2 * self.train.documents
-
-
-def cache_folder() -> Path:
-    """Where prepared corpora live: $ELMO_CACHE or the user's cache folder."""
-    given = os.environ.get("ELMO_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "elmo"
 
 
 def prepare(
@@ -262,34 +276,54 @@ def prepare(
     custom_tokenizer: Tokenizer | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Corpus:
-    """Tokenise a corpus into memory-mapped shards, or find the ones made before.
+    """Tokenise a corpus into memory-mapped shards, or reuse those in the cache.
 
-    `progress` is told the number of documents read so far.
+    Args:
+        request: Files and settings.
+        cache: Default: $ELMO_CACHE, or ~/.cache/elmo.
+        custom_tokenizer: The function if the tokenizer is "custom". Such a corpus is prepared
+            every time, since nothing on disk tells whether the function still does the same.
+        progress: Called with the number of documents read so far.
     """
-    fingerprint = request.fingerprint()
-    folder = (cache or cache_folder()) / "corpora" / fingerprint
-    if request.tokenizer.tokenizer == "custom":
-        # Nothing on disk can tell whether the user's function has changed.
-        shutil.rmtree(folder, ignore_errors=True)
-    if (folder / "corpus.json").exists():
-        log.info("reusing the prepared corpus %s", folder)
-    else:
+    cache = cache or cache_folder()
+    fingerprint = request.fingerprint(custom_tokenizer)
+    folder = cache / "corpora" / fingerprint
+    waiting = "another process is preparing the same text; waiting for it"
+    with locked(cache / "locks" / f"{fingerprint}.lock", waiting, wait=True):
+        remove_leftovers(folder.parent, fingerprint)
+        if request.tokenizer.tokenizer != "custom" and (folder / MANIFEST).exists():
+            try:
+                corpus = load_corpus(folder)
+                if read_json(folder / MANIFEST).get("content") == _content(request):
+                    log.info("reusing the prepared corpus %s", folder)
+                    return corpus
+                log.info("the files have other content than when %s was prepared", folder)
+            except UserError as error:
+                log.warning("preparing the text again, since %s", error)
         tokenize = build_tokenizer(request.tokenizer, custom_tokenizer)
-        with folder_written_whole(folder) as beside:
-            _write_corpus(beside, request, tokenize, progress)
-    return load_corpus(folder)
+        with atomic_folder(folder) as temporary:
+            _write_corpus(temporary, request, tokenize, progress)
+        return load_corpus(folder)
 
 
 def load_corpus(folder: Path) -> Corpus:
-    """Open a prepared corpus."""
-    described = read_json(folder / "corpus.json")
-    if described.get("format") != FORMAT:
+    """Open a prepared corpus after comparing every file with the hash of what was written."""
+    manifest = read_json(folder / MANIFEST)
+    if manifest.get("format") != FORMAT:
         raise UserError(f"{folder}: prepared by another version; delete it and run again")
-    words, counts = read_counts(folder / "lexicon.txt")
+    hashes = manifest.get("files", {})
+    for name in hashes:
+        if not (folder / name).is_file() or sha256(folder / name) != hashes[name]:
+            raise UserError(
+                f"{folder / name}: not what was written there; delete {folder} and run again"
+            )
+    if manifest.get("digest") != _digest(hashes):
+        raise UserError(f"{folder / MANIFEST}: damaged; delete {folder} and run again")
+    words, counts = read_counts(folder / LEXICON)
     return Corpus(
         folder=folder,
         fingerprint=folder.name,
-        digest=str(described["digest"]),
+        digest=str(manifest["digest"]),
         words=tuple(words),
         counts=np.array(counts, np.int64),
         train=Shards(folder / "train"),
@@ -297,20 +331,21 @@ def load_corpus(folder: Path) -> Corpus:
     )
 
 
-class _Lexicon:
-    """Word ids in the order in which words appear."""
+def write_manifest(folder: Path, hashes: Mapping[str, str], **about: object) -> None:
+    """Complete a corpus with a record of its files, by their paths in it, and their hashes."""
+    manifest = {"format": FORMAT, "digest": _digest(hashes), **about, "files": dict(hashes)}
+    write_json(folder / MANIFEST, manifest)
 
-    def __init__(self) -> None:
-        # A boundary written in a text is none: the model adds its own. It is an unknown word.
-        self.ids: dict[str, int] = dict.fromkeys(SPECIAL_WORDS, UNKNOWN)
 
-    def encode(self, tokens: Iterable[str]) -> list[int]:
-        ids = self.ids
-        if len(ids) >= LARGEST_LEXICON:
-            inner = [ids.get(token, UNKNOWN) for token in tokens]
-        else:
-            inner = [ids.setdefault(token, len(ids)) for token in tokens]
-        return [BEGIN, *inner, END]
+def _digest(hashes: Mapping[str, str]) -> str:
+    lines = [f"{name} {hashes[name]}\n" for name in sorted(hashes, key=Path)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _content(request: CorpusRequest) -> list[str]:
+    """The SHA-256 of every source."""
+    sources = [*request.sources, *request.held_out_sources]
+    return [source.content_hash or sha256(source.path) for source in sources]
 
 
 def _write_corpus(
@@ -319,65 +354,58 @@ def _write_corpus(
     tokenize: Tokenizer,
     progress: Callable[[int], None] | None,
 ) -> None:
-    lexicon = _Lexicon()
+    # Ids in the order in which words appear. A boundary written in a text is none, since the model
+    # adds its own: it is an unknown word.
+    ids: dict[str, int] = dict.fromkeys(SPECIAL_WORDS, UNKNOWN)
     train, held_out = ShardWriter(folder / "train"), ShardWriter(folder / "held_out")
     share = 0.0 if request.held_out_sources else request.held_out_share
-    for number, (document, given) in enumerate(_documents(request), start=1):
+    before = [source.fingerprint() for source in (*request.sources, *request.held_out_sources)]
+    documents = itertools.chain(
+        ((text, False) for text in read_documents(request.sources, request.read)),
+        ((text, True) for text in read_documents(request.held_out_sources, request.read)),
+    )
+    for number, (document, is_given) in enumerate(documents, start=1):
         tokens = tokenize(document)
         if tokens:
-            is_test = given or is_held_out(tokens, share)
-            (held_out if is_test else train).add(lexicon.encode(tokens))
+            if len(ids) >= LARGEST_LEXICON:
+                inner = [ids.get(token, UNKNOWN) for token in tokens]
+            else:
+                inner = [ids.setdefault(token, len(ids)) for token in tokens]
+            writer = held_out if is_given or is_held_out(tokens, share) else train
+            writer.add([BEGIN, *inner, END])
         if progress and number % 1000 == 0:
             progress(number)
     train.close()
     held_out.close()
-    _sort_lexicon(folder, lexicon)
-    digest = _digest(folder)
-    write_json(folder / "corpus.json", {"format": FORMAT, "digest": digest, **_described(request)})
-
-
-def _documents(request: CorpusRequest) -> Iterator[tuple[str, bool]]:
-    """All documents, and whether each was given as held out."""
-    for document in read_documents(request.sources, request.read):
-        yield document, False
-    for document in read_documents(request.held_out_sources, request.read):
-        yield document, True
-
-
-def _sort_lexicon(folder: Path, lexicon: _Lexicon) -> None:
-    """Give the most frequent training word the smallest id, and write words with counts."""
-    train, held_out = Shards(folder / "train"), Shards(folder / "held_out")
-    if not len(train):
+    content = _content(request)
+    if before != [source.fingerprint() for source in (*request.sources, *request.held_out_sources)]:
+        raise UserError("a file changed while it was read; run again when it is complete")
+    if not train.hashes:
         raise UserError("the corpus holds no training text; is every line empty or held out?")
-    counts = np.zeros(len(lexicon.ids), np.int64)
-    for shard in train:
+
+    # Give the most frequent training word the smallest id.
+    counts = np.zeros(len(ids), np.int64)
+    for shard in Shards(folder / "train"):
         counts += np.bincount(shard.ids, minlength=len(counts))
     special = len(SPECIAL_WORDS)
     order = np.argsort(-counts[special:], kind="stable") + special
     order = np.concatenate([np.arange(special), order])
     new_ids = np.empty(len(order), np.uint32)
     new_ids[order] = np.arange(len(order), dtype=np.uint32)
-    train.renumber(new_ids)
-    held_out.renumber(new_ids)
-    words = list(lexicon.ids)
-    write_text(
-        folder / "lexicon.txt", "".join(f"{words[place]}\t{counts[place]}\n" for place in order)
+    hashes = {**train.hashes, **held_out.hashes}
+    for name in ("train", "held_out"):
+        hashes |= Shards(folder / name).renumber(new_ids)
+    words = list(ids)
+    lexicon = "".join(f"{words[idx]}\t{counts[idx]}\n" for idx in order)
+    write_text(folder / LEXICON, lexicon)
+    hashes[LEXICON] = hashlib.sha256(lexicon.encode()).hexdigest()
+    write_manifest(
+        folder,
+        hashes,
+        content=content,
+        sources=[source.name for source in request.sources],
+        held_out_sources=[source.name for source in request.held_out_sources],
+        held_out_share=request.held_out_share,
+        read=asdict(request.read),
+        tokenizer=asdict(request.tokenizer),
     )
-
-
-def _digest(folder: Path) -> str:
-    whole = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            whole.update(f"{path.relative_to(folder)} {sha256(path)}\n".encode())
-    return whole.hexdigest()
-
-
-def _described(request: CorpusRequest) -> dict[str, object]:
-    return {
-        "sources": [source.name for source in request.sources],
-        "held_out_sources": [source.name for source in request.held_out_sources],
-        "held_out_share": request.held_out_share,
-        "read": asdict(request.read),
-        "tokenizer": asdict(request.tokenizer),
-    }

@@ -1,4 +1,9 @@
-"""Bytes to lines of text: plain or gzip files, UTF-8 only, with errors that name file and line."""
+"""Rows of text from plain, delimited, JSON Lines and Parquet files, each of which may be gzipped.
+
+Every reader yields tuples of strings, one per row, and names file and line in its errors. Reading
+is bounded: regular files only, lines of at most `LONGEST_LINE` bytes, and no more decompressed
+bytes than `ExpansionLimit` allows, so that no small file can ask for gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -7,69 +12,52 @@ import difflib
 import gzip
 import itertools
 import json
-import shutil
+import logging
+import re
 import tempfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from elmo.errors import UserError, require_extra
+from elmo.files import require_regular
 from elmo.text.config import ReadOptions
 
-# Which columns are meant: by name, by number, or the one that must hold the text.
-
-
 TEXT_COLUMN = "text"
-
-
-def is_number(column: str) -> bool:
-    """Whether a column is asked for by its position."""
-    return column.isascii() and column.isdigit()
-
-
-def find_columns(
-    where: str, columns: Sequence[str] | None, first: Sequence[str], *, named: bool = True
-) -> list[int]:
-    """Give the positions of the columns asked for; None asks for the text column.
-
-    The first row holds the names, or if the columns are not named, the first values.
-    """
-    if columns is None:
-        return [_text_position(where, first, named)]
-    return [_position(where, column, first, named) for column in columns]
-
-
-def _text_position(where: str, first: Sequence[str], named: bool) -> int:
-    if named and TEXT_COLUMN in first:
-        return first.index(TEXT_COLUMN)
-    if len(first) == 1:
-        return 0
-    raise UserError(
-        f"{where}: expected a column named {TEXT_COLUMN!r} or a single column, but the first row "
-        f"is {listing(first)}; say which column holds the text with --column, by name or number"
-    )
-
-
-def _position(where: str, column: str, first: Sequence[str], named: bool) -> int:
-    if named and column in first:
-        return first.index(column)
-    if is_number(column) and int(column) < len(first):
-        return int(column)
-    near = difflib.get_close_matches(column, first, n=1) if named else []
-    hint = f"did you mean {near[0]!r}?" if near else "name one of these, or give its number"
-    raise UserError(f"{where}: no column {column!r} among {listing(first)}; {hint}")
-
-
-def listing(names: Sequence[str]) -> str:
-    """The columns of a first row with their numbers, for a message."""
-    shortened = (name if len(name) <= 40 else name[:37] + "..." for name in names)
-    return ", ".join(f"{number}: {name!r}" for number, name in enumerate(shortened))
-
+LONGEST_LINE = 1 << 24
+"""Bytes per line, and per field of delimited files: several times the longest novel."""
+EXPANSION_RATIO, EXPANSION_FLOOR = 200, 1 << 28
+"""A compressed file may hold 200 times its size (text: 3 to 10 times), but at least 256 MiB."""
 
 _BOM = b"\xef\xbb\xbf"
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_SNIFFED_LINES, _SNIFFED_BYTES = 50, 1 << 20
+_COLUMN_NAME = re.compile(r"[^\W\d][\w .\-]{0,30}")
+_ROWS_PER_BATCH = 1024
+
+log = logging.getLogger(__name__)
+
+
+# Bytes and lines.
+
+
+class ExpansionLimit:
+    """Counts what is unpacked from a file; raises a `UserError` beyond the limit."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._size = path, require_regular(path).st_size
+        self._left = max(EXPANSION_FLOOR, EXPANSION_RATIO * self._size)
+
+    def add(self, count: int) -> None:
+        """Count unpacked bytes."""
+        self._left -= count
+        if self._left < 0:
+            raise UserError(
+                f"'{self._path}' has {self._size:,} bytes, but unpacks to more than "
+                f"{EXPANSION_RATIO} times as many; unpack it yourself if you trust it"
+            )
 
 
 def is_gzip(path: Path) -> bool:
@@ -78,13 +66,14 @@ def is_gzip(path: Path) -> bool:
 
 
 def content_suffix(path: Path) -> str:
-    """Give the suffix that tells the format: in lower case, with a final `.gz` taken off."""
+    """The suffix that tells the format: in lower case, without a final `.gz`."""
     return Path(path.stem if is_gzip(path) else path.name).suffix.lower()
 
 
 @contextmanager
-def open_bytes(path: Path) -> Generator[BinaryIO, None, None]:
-    """Open a file for reading, decompressed if need be; what goes wrong becomes a `UserError`."""
+def open_bytes(path: Path) -> Generator[BinaryIO]:
+    """Open a regular file for reading, unpacked if need be; failures become a `UserError`."""
+    require_regular(path)
     try:
         with path.open("rb") as file:
             if is_gzip(path):
@@ -105,103 +94,86 @@ def open_bytes(path: Path) -> Generator[BinaryIO, None, None]:
 
 
 def read_lines(path: Path, options: ReadOptions) -> Iterator[str]:
-    """Yield the lines of a text file with their line ends, without a byte order mark."""
+    """Yield the lines of a UTF-8 file with their line ends, without a byte order mark."""
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            raw = line.removeprefix(_BOM) if number == 1 else line
+        limit = ExpansionLimit(path)
+        # readline with a limit, since iteration would read a line of any length.
+        lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
+        for number, raw in enumerate(lines, start=1):
+            limit.add(len(raw))
+            if len(raw) > LONGEST_LINE:
+                raise UserError(
+                    f"'{path}', line {number}: longer than {LONGEST_LINE:,} bytes; expected one "
+                    "document per line, so break the text into lines"
+                )
+            if number == 1:
+                raw = raw.removeprefix(_BOM)
             if b"\0" in raw:
                 raise UserError(
                     f"'{path}', line {number}: expected UTF-8 text, but there is a NUL byte, so "
                     "this is a binary file or UTF-16; convert it to UTF-8 text first"
                 )
-            yield _decode(raw, path, number, options)
+            try:
+                yield raw.decode("utf-8", options.errors)
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"'{path}', line {number}: expected UTF-8, but byte {error.start + 1} of the "
+                    f"line is 0x{raw[error.start]:02x}; convert the file to UTF-8, or use "
+                    "--errors replace"
+                ) from None
 
 
-@contextmanager
-def unpacked_file(path: Path) -> Generator[Path, None, None]:
-    """Give a path that holds the decompressed bytes, for formats that must seek."""
-    if not is_gzip(path):
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
-        unpacked = Path(folder) / path.stem
-        with open_bytes(path) as packed, unpacked.open("wb") as file:
-            shutil.copyfileobj(packed, file)
-        yield unpacked
+# Columns, by name or by index.
 
 
-def _decode(raw: bytes, path: Path, number: int, options: ReadOptions) -> str:
-    try:
-        return raw.decode("utf-8", options.errors)
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"'{path}', line {number}: expected UTF-8, but byte {error.start + 1} of the line is "
-            f"0x{raw[error.start]:02x}; convert the file to UTF-8, or use --errors replace"
-        ) from None
+def is_number(column: str) -> bool:
+    """Whether a column is named by its index."""
+    return column.isascii() and column.isdigit()
 
 
-# Comma- and tab-separated values, with or without a header.
+def find_columns(
+    where: str, columns: Sequence[str] | None, first: Sequence[str], *, named: bool = True
+) -> list[int]:
+    """The indices of columns, given the names in the first row; None asks for the text column.
 
-
-# The largest value that every platform takes; the default of 128 KiB is too small for documents.
-_FIELD_LIMIT = 2**31 - 1
-
-
-def read_delimited(
-    path: Path, columns: Sequence[str] | None, options: ReadOptions
-) -> Iterator[tuple[str, ...]]:
-    """Yield the fields of the columns asked for; None asks for the text column."""
-    rows = read_fields(path, options)
-    first = next(rows, None)
-    if first is None:
-        return
-    named = _has_header(columns, first[1], options)
-    positions = find_columns(f"'{path}'", columns, first[1], named=named)
-    for line, fields in rows if named else itertools.chain([first], rows):
-        if len(fields) <= max(positions):
-            raise UserError(
-                f"'{path}', line {line}: expected at least {max(positions) + 1} columns, as in the "
-                f"first row, but there are {len(fields)}; mend the row"
-            )
-        yield tuple(fields[position] for position in positions)
-
-
-def first_row(path: Path, options: ReadOptions) -> list[str]:
-    """The first row, whether it holds names or values; nothing of an empty file."""
+    Names match in any case unless the case decides. If the columns are not `named`, the first row
+    holds values and only indices can be asked for.
+    """
     return [
-        field for _, fields in itertools.islice(read_fields(path, options), 1) for field in fields
+        _column_index(where, column, first, named)
+        for column in ([None] if columns is None else columns)
     ]
 
 
-def read_fields(path: Path, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
-    """Yield every row that is not blank, with the number of the line on which it ends."""
-    csv.field_size_limit(_FIELD_LIMIT)
-    delimiter = "\t" if content_suffix(path) == ".tsv" else ","
-    quoting = csv.QUOTE_MINIMAL if options.quotes else csv.QUOTE_NONE
-    # Strict, since otherwise one stray quote silently swallows the rows after it.
-    reader = csv.reader(
-        read_lines(path, options), delimiter=delimiter, quoting=quoting, strict=True
-    )
-    try:
-        for fields in reader:
-            if fields:
-                yield reader.line_num, fields
-    except csv.Error as error:
+def _column_index(where: str, column: str | None, first: Sequence[str], named: bool) -> int:
+    wanted = TEXT_COLUMN if column is None else column
+    if named and wanted in first:
+        return first.index(wanted)
+    folded = [name.strip().casefold() for name in first]
+    if named and folded.count(wanted.casefold()) == 1:
+        return folded.index(wanted.casefold())
+    if column is None:
+        if len(first) == 1:
+            return 0
         raise UserError(
-            f"'{path}', line {reader.line_num}: not a well-formed row ({error}); mend the quotes, "
-            "or use --no-quotes if double quotes are ordinary text in this file"
-        ) from None
+            f"{where}: expected a column named {TEXT_COLUMN!r} or a single column, but the first "
+            f"row is {listing(first)}; say which column holds the text with --column, by name or "
+            "number"
+        )
+    if is_number(column) and int(column) < len(first):
+        return int(column)
+    near = difflib.get_close_matches(column, first, n=1) if named else []
+    hint = f"did you mean {near[0]!r}?" if near else "name one of these, or give its number"
+    raise UserError(f"{where}: no column {column!r} among {listing(first)}; {hint}")
 
 
-def _has_header(columns: Sequence[str] | None, first: Sequence[str], options: ReadOptions) -> bool:
-    if options.header != "auto":
-        return options.header == "yes"
-    if columns is None:
-        return TEXT_COLUMN in first
-    return not all(is_number(column) for column in columns)
+def listing(names: Sequence[str]) -> str:
+    """The columns of a first row with their indices, for a message."""
+    shortened = (name if len(name) <= 40 else name[:37] + "..." for name in names)
+    return ", ".join(f"{idx}: {name!r}" for idx, name in enumerate(shortened))
 
 
-# Plain text: one document a line.
+# Plain text: one document per line.
 
 
 def read_plain(
@@ -217,33 +189,113 @@ def read_plain(
         yield (line.rstrip("\r\n"),)
 
 
-# Typed values, as JSON and Parquet have them, to strings.
+# Values separated by commas, semicolons, tabs or vertical bars.
 
 
-def as_text(value: object, where: str, options: ReadOptions) -> str:
-    """Take strings, and whole numbers since they label classes; refuse everything else."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str):
-        raise UserError(f"{where}: expected a string, but there is {value!r:.60}; mend the file")
-    return value if value.isascii() else _whole_characters(value, where, options)
+def read_delimited(
+    path: Path, columns: Sequence[str] | None, options: ReadOptions
+) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of the columns asked for; None asks for the text column."""
+    rows = read_fields(path, options)
+    first = next(rows, None)
+    if first is None:
+        return
+    names = first[1]
+    if options.header != "auto":
+        named = options.header == "yes"
+    elif columns is None:
+        named = TEXT_COLUMN in (name.strip().casefold() for name in names)
+    else:
+        named = not all(is_number(column) for column in columns)
+    indices = find_columns(f"'{path}'", columns, names, named=named)
+    if not named:
+        second = next(rows, None)
+        if options.header == "auto" and second is not None and _is_header(names, second[1]):
+            log.warning(
+                "'%s': the first row (%s) looks like column names, but is read as text; "
+                "if it names the columns, use --header yes",
+                path,
+                listing(names),
+            )
+        rows = itertools.chain([first], [] if second is None else [second], rows)
+    for line, fields in rows:
+        if not max(indices) < len(fields) <= len(names):
+            expected = f"at least {max(indices) + 1}" if len(fields) < len(names) else len(names)
+            raise UserError(
+                f"'{path}', line {line}: expected {expected} columns, as in the first row, but "
+                f"there are {len(fields)}; mend the row, or put double quotes around a field that "
+                "contains the delimiter"
+            )
+        yield tuple(fields[idx] for idx in indices)
 
 
-def _whole_characters(value: str, where: str, options: ReadOptions) -> str:
-    # JSON can spell half a surrogate pair, which no UTF-8 file could hold later on.
+def _is_header(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Short distinct names over a row that has numbers or longer text in their place."""
+    names = [name.strip() for name in first]
+    return (
+        len(first) == len(second) > 1
+        and len(set(names)) == len(names)
+        and all(_COLUMN_NAME.fullmatch(name) and name.count(" ") < 3 for name in names)
+        and any(not _COLUMN_NAME.fullmatch(v.strip()) or v.strip().count(" ") > 1 for v in second)
+    )
+
+
+def first_row(path: Path, options: ReadOptions) -> list[str]:
+    """The first row, whether it holds names or values; empty for an empty file."""
+    return next((fields for _, fields in read_fields(path, options)), list[str]())
+
+
+def read_fields(
+    path: Path, options: ReadOptions, delimiter: str | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield every row that is not blank, with the number of the line on which it ends.
+
+    The delimiter of a .csv file is the first of comma, semicolon, tab and vertical bar that cuts
+    its first lines into equally many fields.
+    """
+    csv.field_size_limit(LONGEST_LINE)
+    quoting = csv.QUOTE_MINIMAL if options.quotes else csv.QUOTE_NONE
+    if delimiter is None:
+        delimiter = "\t" if content_suffix(path) == ".tsv" else _sniff(path, options, quoting)
+    # Strict, since otherwise one stray quote silently swallows the rows after it.
+    reader = csv.reader(
+        read_lines(path, options), delimiter=delimiter, quoting=quoting, strict=True
+    )
     try:
-        value.encode()
-    except UnicodeEncodeError:
-        if options.errors == "replace":
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        for fields in reader:
+            if fields:
+                yield reader.line_num, fields
+    except csv.Error as error:
         raise UserError(
-            f"{where}: there is half a surrogate pair, which is not text; "
-            "mend the file, or use --errors replace"
+            f"'{path}', line {reader.line_num}: not a well-formed row ({error}); mend the quotes, "
+            "or use --no-quotes if double quotes are ordinary text in this file"
         ) from None
-    return value
 
 
-# JSON lines: one object a line.
+def _sniff(path: Path, options: ReadOptions, quoting: Any) -> str:
+    sample: list[str] = []
+    size = 0
+    for line in itertools.islice(read_lines(path, options), _SNIFFED_LINES):
+        sample.append(line)
+        size += len(line)
+        if size > _SNIFFED_BYTES:
+            break
+    for delimiter, name in _DELIMITERS.items():
+        reader = csv.reader(sample, delimiter=delimiter, quoting=quoting)
+        try:
+            rows = [len(row) for row in reader if row]
+        except csv.Error:
+            continue
+        if len(sample) == _SNIFFED_LINES or size > _SNIFFED_BYTES:
+            rows = rows[:-1]  # its quotes may close after the sample
+        if rows and rows[0] > 1 and len(set(rows)) == 1:
+            if delimiter != ",":
+                log.warning("'%s': its fields are separated by %s", path, name)
+            return delimiter
+    return ","
+
+
+# JSON Lines: one object per line.
 
 
 def read_json_lines(
@@ -252,103 +304,123 @@ def read_json_lines(
     """Yield the values of the keys asked for; None asks for the key "text"."""
     keys = (TEXT_COLUMN,) if columns is None else columns
     for where, record in _records(path, options):
-        yield tuple(_value(record, key, where, options) for key in keys)
+        row: list[str] = []
+        for key in keys:
+            if key not in record:
+                names = list(record)
+                key = names[find_columns(where, [key], names)[0]]
+            row.append(as_text(record[key], f"{where}, key {key!r}", options))
+        yield tuple(row)
 
 
 def json_lines_first_row(path: Path, options: ReadOptions) -> list[str]:
-    """The keys of the first object; nothing of an empty file."""
-    return [key for _, record in islice(_records(path, options), 1) for key in record]
+    """The keys of the first object; empty for an empty file."""
+    return next((list(record) for _, record in _records(path, options)), list[str]())
 
 
 def _records(path: Path, options: ReadOptions) -> Iterator[tuple[str, dict[str, object]]]:
     for number, line in enumerate(read_lines(path, options), start=1):
-        if line.strip():
-            where = f"'{path}', line {number}"
-            yield where, _parse(line, where)
+        if not line.strip():
+            continue
+        where = f"'{path}', line {number}"
+        try:
+            record: Any = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{where}: not valid JSON ({error}); every line must be one JSON object"
+            ) from None
+        if not isinstance(record, dict):
+            raise UserError(
+                f'{where}: expected a JSON object such as {{"text": "..."}}, '
+                f"but there is {record!r:.60}; mend the line"
+            )
+        yield where, cast(dict[str, object], record)
 
 
-def _parse(line: str, where: str) -> dict[str, object]:
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{where}: not valid JSON ({error}); every line must be one JSON object"
-        ) from None
-    if not isinstance(record, dict):
-        raise UserError(
-            f'{where}: expected a JSON object such as {{"text": "..."}}, '
-            f"but there is {record!r:.60}; mend the line"
-        )
-    return cast(dict[str, object], record)
+def as_text(value: object, where: str, options: ReadOptions) -> str:
+    """A JSON or Parquet value as text: strings, UTF-8 bytes, and whole numbers (class labels)."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8", options.errors)
+        except UnicodeDecodeError:
+            raise UserError(
+                f"{where}: there are bytes that are not UTF-8; mend the file, or use "
+                "--errors replace"
+            ) from None
+    if not isinstance(value, str):
+        raise UserError(f"{where}: expected a string, but there is {value!r:.60}; mend the file")
+    if not value.isascii():
+        try:  # JSON can spell half a surrogate pair, which no UTF-8 file could hold later on
+            value.encode()
+        except UnicodeEncodeError:
+            if options.errors == "replace":
+                return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            raise UserError(
+                f"{where}: there is half a surrogate pair, which is not text; "
+                "mend the file, or use --errors replace"
+            ) from None
+    return value
 
 
-def _value(record: dict[str, object], key: str, where: str, options: ReadOptions) -> str:
-    if key not in record:
-        names = list(record)
-        key = names[find_columns(where, [key], names)[0]]
-    return as_text(record[key], f"{where}, key {key!r}", options)
-
-
-# Parquet, read batch by batch; needs the extra `parquet`.
-
-
-_ROWS_A_BATCH = 1024
+# Parquet, batch by batch; needs the extra `parquet`.
 
 
 def read_parquet(
     path: Path, columns: Sequence[str] | None, options: ReadOptions
 ) -> Iterator[tuple[str, ...]]:
     """Yield the values of the columns asked for; None asks for the text column."""
-    with unpacked_file(path) as unpacked, _open_table(unpacked, path) as table:
+    arrow: Any = require_extra("pyarrow", "parquet")
+    # Strings as bytes: a damaged file calls anything a string.
+    as_bytes = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
+    limit = ExpansionLimit(path)
+    with _open_table(path) as table:
         available: list[str] = table.schema_arrow.names
-        positions = find_columns(f"'{path}'", columns, available)
-        names = [available[position] for position in positions]
-        for number, row in enumerate(_rows(table, names), start=1):
-            where = f"'{path}', row {number}"
-            yield tuple(
-                _text(value, f"{where}, column {name!r}", options)
-                for name, value in zip(names, row, strict=True)
-            )
+        names = [available[idx] for idx in find_columns(f"'{path}'", columns, available)]
+        for name in names:
+            if available.count(name) > 1:
+                raise UserError(f"'{path}': two columns are called {name!r}; rename one of them")
+        number = 0
+        batches = table.iter_batches(_ROWS_PER_BATCH, columns=list(dict.fromkeys(names)))
+        for batch in batches:
+            limit.add(batch.nbytes)
+            values = [batch.column(name) for name in names]
+            values = [column.cast(as_bytes.get(column.type, column.type)) for column in values]
+            for row in zip(*(column.to_pylist() for column in values), strict=True):
+                number += 1
+                yield tuple(
+                    as_text(value, f"'{path}', row {number}, column {name!r}", options)
+                    for name, value in zip(names, row, strict=True)
+                )
 
 
 def column_names(path: Path) -> list[str]:
-    """The names of the columns."""
-    with unpacked_file(path) as unpacked, _open_table(unpacked, path) as table:
+    """The names of a Parquet file's columns."""
+    with _open_table(path) as table:
         return table.schema_arrow.names
 
 
 @contextmanager
-def _open_table(unpacked: Path, path: Path) -> Generator[Any, None, None]:
-    parquet = require_extra("pyarrow.parquet", "parquet")
-    arrow = require_extra("pyarrow", "parquet")
-    try:
-        with parquet.ParquetFile(unpacked) as table:
-            yield table
-    except (arrow.ArrowInvalid, OSError) as error:
-        raise UserError(
-            f"'{path}' cannot be read as Parquet ({error}); copy or download it again"
-        ) from None
-
-
-def _rows(table: Any, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    for batch in table.iter_batches(batch_size=_ROWS_A_BATCH, columns=list(dict.fromkeys(names))):
-        yield from zip(*(_values(batch.column(name)) for name in names), strict=True)
-
-
-def _values(column: Any) -> list[object]:
-    """The values of a column, strings as bytes: a damaged file calls anything a string."""
-    arrow = require_extra("pyarrow", "parquet")
-    kinds = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
-    kind = kinds.get(column.type)
-    return (column if kind is None else column.cast(kind)).to_pylist()
-
-
-def _text(value: object, where: str, options: ReadOptions) -> str:
-    if not isinstance(value, bytes):
-        return as_text(value, where, options)
-    try:
-        return value.decode("utf-8", options.errors)
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{where}: there are bytes that are not UTF-8; mend the file, or use --errors replace"
-        ) from None
+def _open_table(path: Path) -> Generator[Any]:
+    parquet: Any = require_extra("pyarrow.parquet", "parquet")
+    arrow: Any = require_extra("pyarrow", "parquet")
+    require_regular(path)
+    with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
+        unpacked = path
+        if is_gzip(path):  # Parquet is read from its end, so it has to be unpacked first
+            unpacked, limit = Path(folder) / path.stem, ExpansionLimit(path)
+            with open_bytes(path) as packed, unpacked.open("wb") as file:
+                while block := packed.read(1 << 20):
+                    limit.add(len(block))
+                    file.write(block)
+        try:
+            with parquet.ParquetFile(unpacked) as table:
+                yield table
+        except UserError:
+            raise
+        # ValueError and OverflowError: a value, such as a date, that Python cannot hold.
+        except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise UserError(
+                f"'{path}' cannot be read as Parquet ({error}); copy or download it again"
+            ) from None

@@ -15,60 +15,27 @@ from pathlib import Path
 from typing import Literal
 
 from elmo.errors import UserError
-from elmo.text import ag_news
-from elmo.text import readers as delimited
-from elmo.text import readers as json_lines
-from elmo.text import readers as parquet
+from elmo.text import readers
 from elmo.text.config import ReadOptions
-from elmo.text.readers import content_suffix, read_plain
-
-# Standard input kept in a temporary file, so that it can be read more than once.
-
-
-_PIECE = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spooled:
-    """Where the bytes lie until the program ends, and what identifies them."""
-
-    path: Path
-    sha256: str
-
-
-def spool_standard_input() -> Spooled:
-    """Copy all of standard input to a file that is removed when the program ends."""
-    digest = hashlib.sha256()
-    with tempfile.NamedTemporaryFile(prefix="elmo-stdin-", suffix=".txt", delete=False) as file:
-        path = Path(file.name)
-        atexit.register(path.unlink, missing_ok=True)
-        while piece := sys.stdin.buffer.read(_PIECE):
-            digest.update(piece)
-            file.write(piece)
-        if not file.tell():
-            raise UserError(
-                "expected text on standard input, one document a line, but it is empty; "
-                "check the command before the pipe"
-            )
-    return Spooled(path=path, sha256=digest.hexdigest())
-
+from elmo.text.readers import content_suffix
 
 __all__ = ["ReadOptions", "Source", "first_row", "read_columns", "read_documents", "resolve"]
+
+AG_NEWS = "ag_news"
 
 Format = Literal["plain", "delimited", "json_lines", "parquet", "ag_news"]
 _Reader = Callable[[Path, Sequence[str] | None, ReadOptions], Iterator[tuple[str, ...]]]
 
 _READERS: dict[Format, _Reader] = {
-    "plain": read_plain,
-    "delimited": delimited.read_delimited,
-    "json_lines": json_lines.read_json_lines,
-    "parquet": parquet.read_parquet,
-    "ag_news": ag_news.read_ag_news,
+    "plain": readers.read_plain,
+    "delimited": readers.read_delimited,
+    "json_lines": readers.read_json_lines,
+    "parquet": readers.read_parquet,
 }
 _FIRST_ROWS: dict[Format, Callable[[Path, ReadOptions], list[str]]] = {
-    "delimited": delimited.first_row,
-    "json_lines": json_lines.json_lines_first_row,
-    "parquet": lambda path, _: parquet.column_names(path),
+    "delimited": readers.first_row,
+    "json_lines": readers.json_lines_first_row,
+    "parquet": lambda path, _: readers.column_names(path),
 }
 _FORMATS: dict[str, Format] = {
     ".txt": "plain",
@@ -98,7 +65,7 @@ class Source:
         return self.format in _FIRST_ROWS
 
     def fingerprint(self) -> str:
-        """Tell whether the source has changed: two equal fingerprints mean the same documents."""
+        """Changes when the file does: its path, size and time, or a hash of standard input."""
         if self.content_hash is not None:
             return f"{self.name} sha256={self.content_hash}"
         status = self.path.stat()
@@ -110,14 +77,13 @@ def read_documents(sources: Sequence[Source], options: ReadOptions) -> Iterator[
     """Yield the documents of all sources in order, each on one line, without blank ones."""
     column = None if options.column is None else (options.column,)
     for source in sources:
-        found = False
-        columns = column if source.is_table else None
-        for (text,) in _rows(source, columns, options):
+        is_empty = True
+        for (text,) in _rows(source, column if source.is_table else None, options):
             if text and not text.isspace():
-                found = True
+                is_empty = False
                 yield " ".join(text.splitlines())
-        if not found:
-            raise _empty(source)
+        if is_empty:
+            raise _no_text(source)
 
 
 def read_columns(
@@ -128,15 +94,15 @@ def read_columns(
     for row in _rows(source, columns, options):
         yield row
     if row is None:
-        raise _empty(source)
+        raise _no_text(source)
 
 
 def first_row(source: Source, options: ReadOptions) -> list[str]:
     """The names of a table's columns or, where they have none, the first values."""
-    found = _FIRST_ROWS[source.format](source.path, options)
-    if not found:
-        raise _empty(source)
-    return found
+    row = _FIRST_ROWS[source.format](source.path, options)
+    if not row:
+        raise _no_text(source)
+    return row
 
 
 def resolve(sources: Sequence[str]) -> list[Source]:
@@ -153,23 +119,37 @@ def resolve(sources: Sequence[str]) -> list[Source]:
 def _rows(
     source: Source, columns: Sequence[str] | None, options: ReadOptions
 ) -> Iterator[tuple[str, ...]]:
+    if source.format == "ag_news":
+        from elmo.text.ag_news import read_ag_news  # with what it needs to download
+
+        return read_ag_news(source.path, columns, options)
     return _READERS[source.format](source.path, columns, options)
 
 
-def _empty(source: Source) -> UserError:
+def _no_text(source: Source) -> UserError:
     return UserError(f"'{source.name}' holds no text; leave it out, or check how it was written")
 
 
 def _resolve_one(name: str) -> list[Source]:
     if name == "-":
         return [_standard_input()]
-    if name.partition(":")[0] == ag_news.NAME:
-        return [Source(name=name, path=ag_news.locate(name), format="ag_news")]
+    if name.partition(":")[0] == AG_NEWS:
+        from elmo.text.ag_news import locate
+
+        return [Source(name=name, path=locate(name), format="ag_news")]
     path = Path(name).expanduser()
     if path.is_dir():
-        return [_file(found) for found in _files_below(path)]
+        return [_file(file) for file in _files_below(path)]
     if not path.exists() and any(sign in name for sign in "*?["):
-        return [_file(found) for found in _matches(path)]
+        # Not Path.glob: what it matches with ** differs between Python versions.
+        names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
+        files = [file for file in map(Path, names) if file.is_file()]
+        if not files:
+            raise UserError(
+                f"no file matches '{path}' in the folder '{Path.cwd()}'; check the pattern "
+                "('*' stays within a folder, '**/' goes below it)"
+            )
+        return [_file(file) for file in files]
     return [_file(path)]
 
 
@@ -178,7 +158,7 @@ def _file(path: Path) -> Source:
     if suffix in _REFUSED:
         raise UserError(
             f"'{path}': {suffix} files cannot be read; convert it to one of "
-            f"{', '.join(_FORMATS)} (each may be gzipped), with one document a line or row"
+            f"{', '.join(_FORMATS)} (each may be gzipped), with one document per line or row"
         )
     if path.exists() and not path.is_file():
         # Opening a pipe only to see whether it can be opened would end the program that feeds it.
@@ -188,7 +168,14 @@ def _file(path: Path) -> Source:
     try:
         path.open("rb").close()
     except FileNotFoundError:
-        raise _missing(path) from None
+        folder = path.parent
+        if not folder.is_dir():
+            raise UserError(
+                f"there is no '{path}', nor a folder '{folder}'; check the path"
+            ) from None
+        near = difflib.get_close_matches(path.name, [item.name for item in folder.iterdir()], n=1)
+        hint = f"did you mean '{folder / near[0]}'?" if near else "check the path"
+        raise UserError(f"there is no file or folder '{path}'; {hint}") from None
     except OSError as error:
         raise UserError(
             f"cannot read '{path}': {error.strerror or error}; check the path and its permissions"
@@ -198,27 +185,31 @@ def _file(path: Path) -> Source:
 
 
 def _standard_input() -> Source:
-    spooled = spool_standard_input()
-    return Source(
-        name="standard input", path=spooled.path, format="plain", content_hash=spooled.sha256
-    )
-
-
-def _matches(pattern: Path) -> list[Path]:
-    # Not Path.glob: what it matches with ** differs between Python versions.
-    names = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207
-    paths = [path for path in map(Path, names) if path.is_file()]
-    if not paths:
-        raise UserError(
-            f"no file matches '{pattern}' in the folder '{Path.cwd()}'; check the pattern "
-            "('*' stays within a folder, '**/' goes below it)"
-        )
-    return paths
+    """Copy standard input to a file, so that it can be read more than once."""
+    digest = hashlib.sha256()
+    with tempfile.NamedTemporaryFile(prefix="elmo-stdin-", suffix=".txt", delete=False) as file:
+        path = Path(file.name)
+        atexit.register(path.unlink, missing_ok=True)
+        while block := sys.stdin.buffer.read(1 << 20):
+            digest.update(block)
+            file.write(block)
+        if not file.tell():
+            raise UserError(
+                "expected text on standard input, one document per line, but it is empty; "
+                "check the command before the pipe"
+            )
+    return Source(name="standard input", path=path, format="plain", content_hash=digest.hexdigest())
 
 
 def _files_below(folder: Path) -> list[Path]:
     files: list[Path] = []
-    for parent, folders, names in os.walk(folder, onerror=_refuse_folder, followlinks=True):
+
+    def refuse(error: OSError) -> None:
+        raise UserError(
+            f"cannot list the folder '{error.filename}': {error.strerror}; check its permissions"
+        )
+
+    for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(parent, name) for name in names if not name.startswith(".")]
     readable = sorted(path for path in files if content_suffix(path) in _FORMATS)
@@ -229,18 +220,3 @@ def _files_below(folder: Path) -> list[Path]:
             "name files of another kind one by one"
         )
     return readable
-
-
-def _refuse_folder(error: OSError) -> None:
-    raise UserError(
-        f"cannot list the folder '{error.filename}': {error.strerror}; check its permissions"
-    )
-
-
-def _missing(path: Path) -> UserError:
-    parent = path.parent
-    if not parent.is_dir():
-        return UserError(f"there is no '{path}', nor a folder '{parent}'; check the path")
-    near = difflib.get_close_matches(path.name, [item.name for item in parent.iterdir()], n=1)
-    hint = f"did you mean '{parent / near[0]}'?" if near else "check the path"
-    return UserError(f"there is no file or folder '{path}'; {hint}")
