@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmo import runtime
+from elmo.errors import UserError
+from elmo.runtime import set_device
 
 FAULTS = """
 import resource, sys
@@ -145,3 +148,19 @@ print(corpus.tokens, runtime.cpu_cores() >= 1, runtime.machine_memory() > 0)
     command = [sys.executable, "-c", program, str(tmp_path / "a.txt"), str(tmp_path / "cache")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "5 True True\n", done.stderr
+
+
+def test_threads_are_set_and_devices_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        set_device("cpu", 3)
+        assert torch.get_num_threads() == 3
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
+        set_device("cpu", None)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    with pytest.raises(UserError, match="cannot be used here"):
+        set_device("cuda:77", None)
+    with pytest.raises(UserError, match="--threads: must be positive"):
+        set_device("cpu", 0)

@@ -1,12 +1,14 @@
-"""Settings as frozen dataclasses: read strictly from JSON, every problem reported at once."""
+"""Settings as frozen dataclasses: read strictly from JSON or text, all problems at once."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from contextlib import suppress
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import (
     Any,
@@ -26,18 +28,22 @@ T = TypeVar("T")
 Json = dict[str, Any]
 LARGEST_WHOLE = 1 << 1000
 
+# The news model that ships with the package: a classifier, and the biLM it is built on.
+CLASSIFIER = Path(__file__).parent / "news_model"
+BILM = CLASSIFIER / "bilm"
+
 
 class Checked(Protocol):
     """Settings that can say what is wrong with them."""
 
     def problems(self) -> Iterable[str]:
-        """Yield one sentence a contradiction."""
+        """Yield one sentence per contradiction."""
         ...
 
 
 def check(*settings: Checked) -> None:
-    """Raise one error that holds every problem of all the settings given."""
-    problems = [problem for one in settings for problem in one.problems()]
+    """Raise one `ConfigError` that lists every problem of all these settings."""
+    problems = [problem for checked in settings for problem in checked.problems()]
     if problems:
         raise ConfigError(problems)
 
@@ -48,18 +54,68 @@ def to_json(settings: object) -> Json:
 
 
 def from_json(cls: type[T], data: object, where: str) -> T:
-    """Build settings from JSON; unknown keys, missing keys and wrong types fail together."""
+    """Build settings from JSON; unknown keys, missing keys and wrong types fail together.
+
+    Args:
+        cls: A dataclass whose fields are scalars, literals, tuples or such dataclasses.
+        data: What `json.load` returned.
+        where: Names the origin of `data` in error messages, such as a file.
+    """
     problems: list[str] = []
-    value = _convert(cls, data, where, problems)
+    settings = _convert(cls, data, where, problems)
     if problems:
         raise ConfigError(problems)
-    return cast("T", value)
+    return cast("T", settings)
+
+
+def from_text(kind: Any, text: str | Sequence[str]) -> object:
+    """Turn what a user typed into the JSON value of a setting.
+
+    `3`, `none`, `true`, `a,b` and `[[1, 32], [2, 64]]` are understood where the type asks for them;
+    several words are the items of a tuple, flat if the items are pairs. Text that does not fit is
+    returned as it is, for `from_json` to report.
+    """
+    if not isinstance(text, str) and get_origin(kind) is not tuple:
+        kind = next(choice for choice in get_args(kind) if get_origin(choice) is tuple)
+    if get_origin(kind) is tuple:
+        if isinstance(text, str) and text.startswith("["):
+            with suppress(ValueError):
+                return json.loads(text)
+        words = [word for word in text.split(",") if word] if isinstance(text, str) else text
+        item = get_args(kind)[0]
+        if get_origin(item) is not tuple:
+            return [from_text(item, word) for word in words]
+        size = len(get_args(item))  # pairs, written one after the other
+        chunks = [words[start : start + size] for start in range(0, len(words), size)]
+        return [[from_text(get_args(item)[0], word) for word in chunk] for chunk in chunks]
+    text = cast("str", text)
+    if get_origin(kind) in (Union, types.UnionType):
+        choices = get_args(kind)
+        if types.NoneType in choices and text.lower() == "none":
+            return None
+        for choice in choices:  # the first type that understands the text: int before str
+            value = from_text(choice, text)
+            if choice is not types.NoneType and not _problems_of(choice, value):
+                return value
+    if kind is bool:
+        known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        return known.get(text.lower(), text)
+    if kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ' (did you mean …?)' for a mistyped name, or nothing."""
+    """Return ' (did you mean …?)' for a mistyped name, or an empty string."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {matches[0]!r}?)" if matches else ""
+
+
+def _problems_of(kind: Any, value: object) -> list[str]:
+    problems: list[str] = []
+    _convert(kind, value, "", problems)
+    return problems
 
 
 def _convert(kind: Any, data: object, where: str, problems: list[str]) -> object:
@@ -67,12 +123,22 @@ def _convert(kind: Any, data: object, where: str, problems: list[str]) -> object
     if is_dataclass(kind):
         return _convert_dataclass(cast("type[object]", kind), data, where, problems)
     if origin is Literal:
-        return _convert_literal(get_args(kind), data, where, problems)
+        choices = get_args(kind)
+        if data not in choices:
+            listed = ", ".join(map(str, choices))
+            hint = nearest(str(data), map(str, choices))
+            problems.append(f"{where}: expected one of {listed}; got {data!r}{hint}")
+        return data
     if origin in (Union, types.UnionType):
         return _convert_union(get_args(kind), data, where, problems)
     if origin is tuple:
         return _convert_tuple(get_args(kind), data, where, problems)
-    return _convert_scalar(kind, data, where, problems)
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        data = float(data) if abs(data) < LARGEST_WHOLE else math.inf
+    fits = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
+    if not fits or (isinstance(data, float) and not math.isfinite(data)):
+        problems.append(f"{where}: expected {kind.__name__}, got {data!r}")
+    return data
 
 
 def _convert_dataclass(
@@ -82,44 +148,38 @@ def _convert_dataclass(
         problems.append(f"{where}: expected an object, got {type(data).__name__}")
         return None
     entries = cast("Mapping[str, object]", data)
-    known: dict[str, Field[Any]] = {field.name: field for field in fields(cast("Any", cls))}
+    known = {field.name: field for field in fields(cast("Any", cls))}
     before = len(problems)
+    prefix = f"{where}: " if where else ""
     for key in entries:
         if key not in known:
-            problems.append(f"{where}: unknown key {key!r}{nearest(key, known)}")
+            problems.append(f"{prefix}unknown key {key!r}{nearest(key, known)}")
     for name, field in known.items():
         if name not in entries and field.default is MISSING and field.default_factory is MISSING:
-            problems.append(f"{where}: key {name!r} is missing")
+            problems.append(f"{prefix}key {name!r} is missing")
     hints = get_type_hints(cls)
     values = {
-        name: _convert(hints[name], entries[name], f"{where}.{name}", problems)
+        name: _convert(hints[name], entries[name], f"{where}.{name}" if where else name, problems)
         for name in known
         if name in entries
     }
     return cls(**values) if len(problems) == before else None
 
 
-def _convert_literal(
-    choices: Sequence[object], data: object, where: str, problems: list[str]
-) -> object:
-    if data not in choices:
-        listed = ", ".join(map(str, choices))
-        hint = nearest(str(data), map(str, choices))
-        problems.append(f"{where}: expected one of {listed}; got {data!r}{hint}")
-    return data
-
-
 def _convert_union(choices: Sequence[Any], data: object, where: str, problems: list[str]) -> object:
     if data is None and types.NoneType in choices:
         return None
     kinds = [choice for choice in choices if choice is not types.NoneType]
-    # Of several scalars, the one that JSON says it is.
-    fitting = [kind for kind in kinds if kind is type(data)] if len(kinds) > 1 else kinds
-    if not fitting:
-        listed = ", ".join(kind.__name__ for kind in kinds)
-        problems.append(f"{where}: expected one of {listed}; got {data!r}")
-        return data
-    return _convert(fitting[0], data, where, problems)
+    if len(kinds) == 1:
+        return _convert(kinds[0], data, where, problems)
+    # Several scalars: the type that the JSON value has; then literals.
+    for kind in kinds:
+        if kind is type(data) or (get_origin(kind) is Literal and data in get_args(kind)):
+            return _convert(kind, data, where, problems)
+    names = (get_args(kind) if get_origin(kind) is Literal else [kind.__name__] for kind in kinds)
+    listed = ", ".join(str(name) for group in names for name in group)
+    problems.append(f"{where}: expected one of {listed}; got {data!r}")
+    return data
 
 
 def _convert_tuple(kinds: Sequence[Any], data: object, where: str, problems: list[str]) -> object:
@@ -135,22 +195,6 @@ def _convert_tuple(kinds: Sequence[Any], data: object, where: str, problems: lis
         problems.append(f"{where}: expected {len(kinds)} values, got {len(items)}")
         return ()
     return tuple(
-        _convert(kind, item, f"{where}[{place}]", problems)
-        for place, (kind, item) in enumerate(zip(kinds, items, strict=True))
+        _convert(kind, item, f"{where}[{index}]", problems)
+        for index, (kind, item) in enumerate(zip(kinds, items, strict=True))
     )
-
-
-def _convert_scalar(kind: Any, data: object, where: str, problems: list[str]) -> object:
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        data = float(data) if abs(data) < LARGEST_WHOLE else math.inf
-    right = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
-    if not right or (isinstance(data, float) and not math.isfinite(data)):
-        problems.append(f"{where}: expected {kind.__name__}, got {data!r}")
-    return data
-
-
-# The news model that comes with the package, a biLM and a classifier, used where none is named.
-
-
-CLASSIFIER = Path(__file__).parent / "news_model"
-BILM = CLASSIFIER / "bilm"

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elmo.errors import UserError
+
 if TYPE_CHECKING:
     from multiprocessing.context import ForkContext, SpawnContext
 
@@ -95,3 +97,21 @@ def keep_freed_memory() -> bool:
     # One arena: only the first can hold large blocks, and the threads take turns anyway.
     settings = ((_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, _LARGE), (_ARENA_MAX, 1))
     return all(mallopt(name, value) == 1 for name, value in settings)
+
+
+def set_device(device: str, threads: int | None) -> None:
+    """Make sure that the device works, and use that many CPU threads, or one per core.
+
+    Processes that torchrun started on one machine share its cores.
+    """
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"device {device!r} cannot be used here: {reason}") from None
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads: must be positive, got {threads}")
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    torch.set_num_threads(threads or max(1, cpu_cores() // processes))

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import using
-from elmo.cli import classify as classify_train
-from elmo.cli import embed
+from elmo.cli.main import parse
 from elmo.config import BILM
 from harness import read_bench
 
@@ -37,11 +36,11 @@ def test_importing_takes_no_torch():
 
 def test_the_commands_are_those_of_elmo():
     out = Path("somewhere/vectors.npz")
-    embedding = embed.parse_embed(using.pooled_command("ag_news:test", out, 2)[1:])
-    assert (embedding.sources, embedding.out, embedding.model) == (("ag_news:test",), out, BILM)
+    _, embedding = parse(using.pooled_command("ag_news:test", out, 2))
+    assert (embedding.sources, embedding.out, embedding.model) == (["ag_news:test"], out, BILM)
     assert embedding.encode.output == "pooled"
-    training = classify_train.parse_classify_train(using.classifier_command("ag_news", out, 2)[2:])
-    assert (training.sources, training.out, training.model) == (("ag_news",), out, BILM)
+    _, training = parse(using.classifier_command("ag_news", out, 2))
+    assert (training.sources, training.out, training.model) == (["ag_news"], out, BILM)
     assert training.config.learning.fine_tuning.fine_tune_epochs == 0
     assert embedding.threads == training.threads == 2
 

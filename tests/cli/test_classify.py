@@ -58,7 +58,7 @@ def test_train_prints_figures_and_weights(
     code, out, err = run(capsys, *given, "--out", tmp_path / "one", "--test", folder / "test.csv")
     assert code == 0
     assert "test: 60 rows, accuracy" in out
-    assert "layers weigh" in out
+    assert "layer weights" in out
     assert "epoch 6 (network)" in err
     code, out, _ = run(
         capsys, *given, "--out", tmp_path / "two", "--mix", "frozen", "--layer-weights",

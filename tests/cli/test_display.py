@@ -1,29 +1,35 @@
-"""Words stand below each other, and no line is wider than the terminal."""
+"""Progress, tables and words in their sentences, for terminals and for log files."""
 
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
 from elmo.classify.training import EpochReport
-from elmo.cli.classify import ClassifierDisplay
-from elmo.cli.display import Line, TrainingDisplay, fitting, print_concordance, set_device
-from elmo.errors import UserError
+from elmo.cli import display
+from elmo.cli.classify import training_progress
+from elmo.cli.display import (
+    ProgressDisplay,
+    fitting,
+    print_concordance,
+    print_json,
+    print_table,
+    safe,
+)
+from elmo.cli.pretrain import show_report
 from elmo.training.reports import StepReport
-
-# What is shown while a classifier learns.
 
 
 def test_of_many_epochs_one_in_ten_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    display = ClassifierDisplay()
+    show = training_progress(ProgressDisplay(""))
     for epoch in range(1, 35):
-        display.report(
+        show(
             EpochReport(
                 phase="network",
                 epoch=epoch,
@@ -41,11 +47,8 @@ def test_of_many_epochs_one_in_ten_is_shown(capsys: pytest.CaptureFixture[str]) 
     assert shown == [*range(1, 11), 20, 30]
     assert lines[0] == (
         "epoch 1 (network): loss 0.5000, development loss 0.2500, accuracy 0.7500"
-        "  layers weigh 0.20, 0.80"
+        "  layer weights 0.20, 0.80"
     )
-
-
-# What a person sees of a training run.
 
 
 def report(done: float) -> StepReport:
@@ -55,42 +58,67 @@ def report(done: float) -> StepReport:
     )  # fmt: skip
 
 
-def test_a_line_says_how_far_how_good_how_fast_and_how_long(capsys):
-    with TrainingDisplay() as display:
-        display.report(report(0.25))
+def test_a_step_line_has_progress_quality_speed_and_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_report(report(1.0), ProgressDisplay(""))
     line = capsys.readouterr().err
-    for part in ("25.0%", "epoch 2", "step 1,234", "loss 3.000", "perplexity 20", "5,432 tokens/s",
+    for part in ("100.0%", "epoch 2", "step 1,234", "loss 3.000", "perplexity 20", "5,432 tokens/s",
                  "1:02:03 left"):  # fmt: skip
         assert part in line
 
 
-def test_a_log_file_gets_one_line_in_ten_and_the_last_one(capsys):
-    with TrainingDisplay() as display:
-        for number in range(25):
-            display.report(report(number / 100))
-        display.report(report(1.0))
-    assert len(capsys.readouterr().err.splitlines()) == 4
+def test_a_log_file_gets_a_line_every_ten_seconds_and_the_last_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
+    with ProgressDisplay("") as shown:
+        for second in range(25):
+            now[0] = 100.0 + second
+            show_report(report(second / 100), shown)
+        show_report(report(1.0), shown)
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
-def test_a_terminal_gets_a_bar(capsys, monkeypatch):
+def test_a_terminal_gets_a_bar_and_quiet_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with TrainingDisplay() as display:
-        display.documents(1000)
-        display.report(report(0.5))
+    with ProgressDisplay("preparing the text") as shown:
+        show_report(report(0.5), shown)
     assert "5,432 tokens/s" in capsys.readouterr().err
+    with ProgressDisplay("preparing the text", quiet=True) as shown:
+        show_report(report(1.0), shown)
+    assert capsys.readouterr().err == ""
 
 
-def test_threads_are_set_and_devices_checked():
-    before = torch.get_num_threads()
-    set_device("cpu", 1)
-    assert torch.get_num_threads() == 1
-    torch.set_num_threads(before)
-    with pytest.raises(UserError, match="cannot be used here"):
-        set_device("cuda:77", None)
+HOSTILE = "red \x1b[31m bell \x07 csi \x9b31m line\nbreak\u2028"
+
+
+def test_control_characters_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert safe(HOSTILE) == "red \\x1b[31m bell \\x07 csi \\x9b31m line\\nbreak\\u2028"
+    print_table([[HOSTILE, "1"]], [HOSTILE, "b"])
+    print_json({"text": HOSTILE})
+    ProgressDisplay("").line(HOSTILE)
+    shown = capsys.readouterr()
+    assert not set("\x1b\x07\x9b\u2028") & set(shown.out + shown.err)
+    assert json.loads(shown.out.splitlines()[2])["text"] == HOSTILE
+
+
+def test_tables_are_as_wide_as_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = "word " * 40 + "end"
+    print_table([["雨", "1"], [wide, "22"]], ["", "n"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == f"{wide}  22"
+    assert {cell_len(line) for line in lines} == {len(wide) + 4}
+
+
+Line = tuple[str, list[str], int]
 
 
 def line(label: str, text: str, position: int) -> Line:
-    return Line(label, text.split(), position)
+    return (label, text.split(), position)
 
 
 LINES = [
@@ -132,7 +160,7 @@ WORDS = st.lists(st.text("ab雨", min_size=1, max_size=9), max_size=9)
 
 @given(WORDS, WORDS, st.sampled_from(["mat", "雨"]), st.integers(40, 80))
 def test_what_is_shown_fits(before: list[str], behind: list[str], word: str, width: int) -> None:
-    (found,) = shown([Line("0.1234", [*before, word, *behind], len(before))], width)
+    (found,) = shown([("0.1234", [*before, word, *behind], len(before))], width)
     assert cell_len(found) <= width
     left, right = (side.split() for side in found[6:].split(f"«{word}»"))
     for side, whole in ((left[::-1], before[::-1]), (right, behind)):

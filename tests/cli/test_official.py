@@ -104,7 +104,7 @@ def test_a_model_of_ours_leaves_its_softmax_behind(
 ) -> None:
     there, back = str(tmp_path / "official"), str(tmp_path / "back")
     assert main(["convert", str(model), there, "--to", "official"]) == 0
-    assert "left behind" in capsys.readouterr().out
+    assert "not included" in capsys.readouterr().out
     assert main(["convert", there, back]) == 0
     before = model_tensors(load_model(model).model)
     after = model_tensors(load_model(back).model)
@@ -128,7 +128,7 @@ def test_mistakes_are_told(
 def test_official_files_are_described(official: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(official)]) == 0
     shown = capsys.readouterr().out
-    assert "2 a direction, 6 cells, projected to 4" in shown
+    assert "2 per direction, 6 cells, projected to 4" in shown
     assert "weights.hdf5" in shown
     assert "unknown words" not in shown
     assert main(["info", str(official), "--json"]) == 0

@@ -12,8 +12,9 @@ from tests.study.toys import toy_parts, toy_request
 
 from elmo.cli import study as studying
 from elmo.cli.main import main
+from elmo.cli.main import parse as parse_line
+from elmo.cli.options import Arguments
 from elmo.cli.study import StudyDisplay, preset_of
-from elmo.cli.study import parse_study as parse
 from elmo.study.config import PRESETS
 from elmo.study.jobs import State, StepProgress
 
@@ -140,6 +141,10 @@ def test_a_test_part_alone_is_refused(
 def test_nothing_to_draw_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "--report-only", "--out", str(tmp_path)]) == 2
     assert "results.json" in capsys.readouterr().err
+
+
+def parse(argv: list[str]) -> Arguments:
+    return parse_line(["study", *argv])[1]
 
 
 def test_presets_follow_from_the_texts_and_flags_change_them() -> None:

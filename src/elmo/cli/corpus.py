@@ -1,240 +1,155 @@
-"""elmo check SOURCE…: look through a corpus before training on it."""
+"""elmo check: inspect a corpus before training on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from elmo.bilm.config import BiLMConfig
-from elmo.cli import options as arguments
-from elmo.cli.display import print_table
-from elmo.cli.options import ArgumentsPositional as Positional
+from elmo.cli.display import ProgressDisplay, print_json, print_table, safe
+from elmo.cli.options import SOURCES, Arguments, Command, add_preset
 from elmo.errors import UserError
-from elmo.text.config import ReadOptions
-from elmo.text.inspect import CorpusReport, Finding, VocabularyPoint, Words
-from elmo.text.tokenizer import TokenizerConfig
 
 if TYPE_CHECKING:
-    from elmo.training.config import PretrainConfig
+    from elmo.text.inspect import CorpusReport, Finding, VocabularyPoint
     from elmo.training.estimate import Estimate
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckArguments:
-    """Look through a corpus: what is wrong with it, its words, and what training on it takes.
-
-    The exit code is 0 if nothing stops a training, 1 if something does.
-    """
-
-    sources: Positional[tuple[str, ...]]
-    """Files, patterns, folders, '-' for standard input, or ag_news."""
-    min_count: int | None = None
-    """Words seen less often are unknown; none: as in elmo pretrain."""
-    max_vocabulary: int | None = None
-    """At most so many words, the most frequent ones; none: as in elmo pretrain."""
-    held_out_share: float | None = None
-    """Share of the texts kept apart for validation; none: as in elmo pretrain."""
-    window: int | None = None
-    """Longest stretch read in one step; none: as in elmo pretrain."""
-    epochs: int | None = None
-    """How often the text would be read; none: as in elmo pretrain."""
-    estimate: bool = True
-    """Time a few training steps, to estimate how long a training takes and how much memory."""
-    speed: float | None = None
-    """Words a second, where you know it; none: measured in a few seconds."""
-    json: bool = False
-    """Print one JSON object."""
-    read: ReadOptions = field(default_factory=ReadOptions)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: BiLMConfig = field(default_factory=BiLMConfig)
+def check_command() -> Command:
+    """What `elmo check` accepts."""
+    command = Command(
+        "check",
+        run_check,
+        "Inspect a corpus: what is wrong with it, its words, and the time and memory that training "
+        "on it takes. The exit code is 1 if something prevents a training.",
+        ["ag_news", "'corpus/*.jsonl' --column body --preset characters --epochs 2"],
+    )
+    command.option("SOURCE ...", SOURCES, name="sources")
+    command.option("--no-estimate", "Do not time a few training steps.")
+    command.option(
+        "--speed N",
+        "Words per second, if you know it (default: measured in a few seconds).",
+        type=float,
+    )
+    add_preset(command, "epochs hidden window min_count max_vocabulary held_out_share column")
+    return command
 
 
-def parse_check(given: Sequence[str]) -> CheckArguments:
-    """Read the flags."""
-    return arguments.parse(CheckArguments, "check", given)
+def run_check(args: Arguments) -> int:
+    """Inspect the text, estimate the training, print both and what to do."""
+    from elmo.config import check
+    from elmo.text.inspect import CheckRequest, find, inspect
+    from elmo.text.sources import resolve
+    from elmo.training.estimate import estimate
 
-
-def run_check(given: CheckArguments) -> int:
-    """Look through the text, estimate the training, print both and what to do."""
-    from elmo.cli.display import print_json
-    from elmo.text.inspect import find
-
-    config = _settings(given)
-    report = _inspected(given, config)
-    estimate = _estimated(given, config, report) if given.estimate else None
+    config = args.config
+    check(config)
+    if args.speed is not None and not args.speed > 0:
+        raise UserError(f"--speed: expected words per second, got {args.speed}")
+    with ProgressDisplay("reading", quiet=args.quiet) as display:
+        request = CheckRequest(
+            sources=resolve(args.sources),
+            read=config.read,
+            tokenizer=config.tokenizer,
+            held_out_share=config.vocabulary.held_out_share,
+            window=config.batching.window,
+            min_count=config.vocabulary.min_count,
+            max_vocabulary=config.vocabulary.max_vocabulary,
+        )
+        report = inspect(request, lambda lines: display.show(f"{lines:,} texts read"))
+        display.show("timing a few training steps")
+        costs = None if args.no_estimate else estimate(
+            config,
+            vocabulary=report.words.chosen.size,
+            targets=report.train.tokens + report.train.documents,  # words, and one end per text
+            length=report.lengths.median,
+            speed=args.speed,
+        )  # fmt: skip
     findings = find(report)
-    if given.json:
-        content: dict[str, Any] = {
-            "corpus": asdict(report),
-            "estimate": None if estimate is None else asdict(estimate),
-            "findings": [asdict(finding) for finding in findings],
-        }
-        print_json(content)
+    if args.json:
+        print_json(
+            {
+                "corpus": asdict(report),
+                "estimate": None if costs is None else asdict(costs),
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
     else:
-        print_check(report, estimate, findings)
+        _print_report(report, costs, findings)
     return int(any(finding.kind == "problem" for finding in findings))
 
 
-def _settings(given: CheckArguments) -> PretrainConfig:
-    """The settings of a training, with what the flags change."""
-    from elmo.config import check
-    from elmo.training.config import PretrainConfig
-
-    default = PretrainConfig()
-    config = replace(
-        default,
-        read=given.read,
-        tokenizer=given.tokenizer,
-        model=given.model,
-        vocabulary=_changed(default.vocabulary, given),
-        batching=_changed(default.batching, given),
-        training=_changed(default.training, given),
-    )
-    check(config)
-    if given.speed is not None and not given.speed > 0:
-        raise UserError(f"--speed: expected words a second, got {given.speed}")
-    return config
-
-
-def _changed(settings: Any, given: CheckArguments) -> Any:
-    """Settings with the values of the flags that were given and bear the same name."""
-    names = ("min_count", "max_vocabulary", "held_out_share", "window", "epochs")
-    values = {name: getattr(given, name) for name in names if hasattr(settings, name)}
-    return replace(settings, **{name: value for name, value in values.items() if value is not None})
-
-
-def _inspected(given: CheckArguments, config: PretrainConfig) -> CorpusReport:
-    from rich.console import Console
-
-    from elmo.text.inspect import CheckRequest, inspect
-    from elmo.text.sources import resolve
-
-    request = CheckRequest(
-        sources=resolve(given.sources),
-        read=config.read,
-        tokenizer=config.tokenizer,
-        held_out_share=config.vocabulary.held_out_share,
-        window=config.batching.window,
-        min_count=config.vocabulary.min_count,
-        max_vocabulary=config.vocabulary.max_vocabulary,
-    )
-    with Console(stderr=True).status("reading") as status:
-        return inspect(request, lambda lines: status.update(f"{lines:,} texts read"))
-
-
-def _estimated(given: CheckArguments, config: PretrainConfig, report: CorpusReport) -> Estimate:
-    from rich.console import Console
-
-    from elmo.training.estimate import estimate
-
-    with Console(stderr=True).status("timing a few training steps"):
-        return estimate(
-            config,
-            vocabulary=report.words.chosen.size,
-            # Each text asks for its words and for one boundary.
-            targets=report.train.tokens + report.train.documents,
-            length=report.lengths.median,
-            speed=given.speed,
-        )
-
-
-# How elmo check shows what it found: sizes, words, the estimate, and last what to do.
-
-
-def print_check(
-    report: CorpusReport, estimate: Estimate | None, findings: Sequence[Finding]
+def _print_report(
+    report: CorpusReport, costs: Estimate | None, findings: Sequence[Finding]
 ) -> None:
-    """Print all tables."""
-    print_table([*_text_rows(report), *_word_rows(report.words)])
-    print()
-    print_table(_curve_rows(report.words), ["vocabulary", "words", "unknown in held-out text"])
-    if report.words.growth:
-        print()
-        rows = [[f"{point.tokens:,}", f"{point.types:,}"] for point in report.words.growth]
-        print_table(rows, ["running words", "distinct ones"])
-    if estimate is not None:
-        print()
-        print_table(_estimate_rows(estimate))
-    print()
-    _print_findings(findings)
-
-
-def _text_rows(report: CorpusReport) -> list[list[str]]:
-    lengths, copies = report.lengths, report.duplicates
+    lengths, copies, words = report.lengths, report.duplicates, report.words
     rows = [
         ["files", f"{report.files:,}"],
         ["documents", f"{report.documents:,} ({report.held_out.documents:,} held out)"],
         ["tokens", f"{report.tokens:,} ({report.held_out.tokens:,} held out)"],
         [
-            "tokens a document",
+            "tokens per document",
             f"median {lengths.median:,}, 95% {lengths.percentile_95:,}, "
             f"99% {lengths.percentile_99:,}, longest {lengths.longest:,} ({lengths.longest_at})",
         ],
         [f"longer than a window of {lengths.window}", f"{lengths.over_window.documents:,}"],
-        ["copies", f"{copies.exact:,} exact, about {copies.near:,} near ones"],
+        ["duplicates", f"{copies.exact:,} exact, about {copies.near:,} near duplicates"],
         ["with lost characters", f"{report.replaced.documents:,}"],
         ["with control characters", f"{report.control.documents:,}"],
         ["with HTML", f"{report.html.documents:,}"],
-    ]
-    if report.blank_lines is not None:
-        rows.insert(2, ["blank lines", f"{report.blank_lines:,}"])
-    return rows
-
-
-def _word_rows(words: Words) -> list[list[str]]:
-    rows = [
         ["distinct words", f"{words.types:,}"],
         ["vocabulary", f"{words.chosen.size:,}, {_unknown(words.chosen)} unknown"],
     ]
+    if report.blank_lines is not None:
+        rows.insert(2, ["blank lines", f"{report.blank_lines:,}"])
     if words.heaps_exponent is not None:
         law = f"distinct words grow with the text to the power {words.heaps_exponent:.2f}"
         rows.append(["growth", law])
-    return rows
+    print_table(rows)
 
-
-def _curve_rows(words: Words) -> list[list[str]]:
     by_count = [(f"seen {point.min_count} or more times", point) for point in words.by_min_count]
     by_size = [(f"the {point.max_size:,} most frequent", point) for point in words.by_max_size]
-    return [[name, f"{point.size:,}", _unknown(point)] for name, point in [*by_count, *by_size]]
+    curve = [[name, f"{point.size:,}", _unknown(point)] for name, point in [*by_count, *by_size]]
+    print()
+    print_table(curve, ["vocabulary", "words", "unknown in held-out text"])
+    if words.growth:
+        print()
+        growth = [[f"{point.tokens:,}", f"{point.types:,}"] for point in words.growth]
+        print_table(growth, ["running words", "distinct words"])
+    if costs is not None:
+        print()
+        print_table(_cost_rows(costs))
+    print()
+    if not findings:
+        print("nothing stands out: continue with elmo pretrain")
+    for finding in findings:
+        print(safe(f"{finding.kind}: {finding.what}"))
+        print(safe(f"  -> {finding.advice}"))
+
+
+def _cost_rows(costs: Estimate) -> list[list[str]]:
+    sizes = {
+        "weights and optimizer": costs.weights_bytes,
+        "a batch": costs.activations_bytes,
+        "Python and PyTorch": costs.runtime_bytes,
+    }
+    parts = ", ".join(f"{name} {_size(value)}" for name, value in sizes.items())
+    minutes = round(costs.seconds / 60)
+    duration = f"{minutes // 60} h {minutes % 60} min" if minutes >= 120 else f"{minutes} min"
+    duration = duration if minutes else f"{costs.seconds:.0f} s"
+    how = "measured here" if costs.measured else "as you said"
+    return [
+        ["parameters", f"{costs.parameters:,}"],
+        ["memory, about", f"{_size(costs.memory_bytes)} ({parts})"],
+        ["words to predict", f"{costs.targets:,} in each direction, all epochs"],
+        ["words per second", f"{costs.tokens_per_second:,.0f} ({how})"],
+        ["training time, about", f"{duration}, evaluations not counted"],
+    ]
 
 
 def _unknown(point: VocabularyPoint) -> str:
     return "–" if point.unknown_rate is None else f"{point.unknown_rate:.2%}"
 
 
-def _estimate_rows(estimate: Estimate) -> list[list[str]]:
-    how = "measured here" if estimate.measured else "as given"
-    parts = ", ".join(
-        f"{name} {_size(value)}"
-        for name, value in (
-            ("weights and optimizer", estimate.weights_bytes),
-            ("a batch", estimate.activations_bytes),
-            ("Python and PyTorch", estimate.runtime_bytes),
-        )
-    )
-    return [
-        ["parameters", f"{estimate.parameters:,}"],
-        ["memory, about", f"{_size(estimate.memory_bytes)} ({parts})"],
-        ["words to predict", f"{estimate.targets:,} in each direction, all epochs"],
-        ["words a second", f"{estimate.tokens_per_second:,.0f} ({how})"],
-        ["training time, about", f"{_duration(estimate.seconds)}, evaluations not counted"],
-    ]
-
-
-def _print_findings(findings: Sequence[Finding]) -> None:
-    if not findings:
-        print("nothing stands out: go on with elmo pretrain")
-    for finding in findings:
-        print(f"{finding.kind}: {finding.what}\n  -> {finding.advice}")
-
-
 def _size(number: int) -> str:
     return f"{number / 2**30:.1f} GiB" if number >= 2**30 else f"{number / 2**20:.0f} MiB"
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

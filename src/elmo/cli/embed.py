@@ -1,360 +1,310 @@
-"""elmo embed SOURCE… --out FILE: vectors of texts."""
+"""elmo embed, neighbours, static: vectors of texts, of words in context, and static ones."""
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING
 
-from tyro.conf import Positional, arg
-
-from elmo.cli import options as arguments
-from elmo.cli.display import SECONDS_BETWEEN_LINES, LiveDisplay
-from elmo.cli.options import Flag, PrecisionName, TokenizerName, open_embedder
-from elmo.config import BILM
+from elmo.cli.display import ProgressDisplay, clock, print_concordance, print_json
+from elmo.cli.options import (
+    Arguments,
+    Command,
+    add_cache,
+    add_device,
+    add_model,
+    add_reading,
+    add_tokenizer,
+    open_embedder,
+)
 from elmo.embed.config import EncodeConfig, NeighbourConfig
 from elmo.errors import UserError
-from elmo.static.train import Progress, SkipGramConfig, SvdConfig
+from elmo.static.train import SkipGramConfig, SvdConfig
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 
 if TYPE_CHECKING:
-    from elmo.embed.files import EmbeddedFile
-    from elmo.embed.neighbours import Neighbours
-    from elmo.static.train import TrainedVectors
+    from elmo.embed.embedder import Progress
+    from elmo.static.train import Progress as StaticProgress
+
+SOURCES = "Files with one text per line or row, patterns, folders, '-', or ag_news."
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbedArguments:
-    """Write the vectors of texts to a file; stopped and given again, the command goes on.
-
-    elmo embed texts.txt --out vectors.npz
-
-    elmo embed ag_news:test --out words.h5 --output tokens --layer all --model runs/news
-
-    elmo embed --words --out vocabulary.hdf5 --model runs/news
-    """
-
-    sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")] = ()
-    """Files (a text a line or row, blank ones left out), patterns, folders, '-', or ag_news."""
-    out: Path
-    """The file to write: its name ends in .npz, .parquet, .h5 or .hdf5."""
-    model: Path = BILM
-    """A model folder, or official files; none: the news model that comes with elmo."""
-    words: Flag = False
-    """Write the vectors of words for themselves, without context: those of a vocabulary file named
-    instead of texts (a word a line), or the model's own. With .h5 or .hdf5, as official programs
-    store and read them."""
-    engine: Literal["local", "ray"] = "local"
-    """local: this machine; ray: the cluster at $RAY_ADDRESS, or this machine's cores one by one
-    (extra: ray). It also takes fsspec addresses (s3://…) and writes a folder of Parquet files."""
-    workers: int | None = None
-    """For ray: processes that hold the model; none: one a core of the cluster."""
-    tokenizer: TokenizerName = "model"
-    """model: cut words as in training; whitespace: they are cut already, with spaces between."""
-    device: str = "cpu"
-    """cpu, cuda, cuda:1, …"""
-    threads: int | None = None
-    """Processor threads; none: one a core."""
-    precision: PrecisionName = "fp32"
-    """Of the matrix products; bf16 is coarser; auto takes it where the processor is made for it."""
-    json: Flag = False
-    """Print one JSON object."""
-    encode: EncodeConfig = field(default_factory=EncodeConfig)
-    read: ReadOptions = field(default_factory=ReadOptions)
-
-
-def parse_embed(given: Sequence[str]) -> EmbedArguments:
-    """Read the flags."""
-    return arguments.parse(EmbedArguments, "embed", given)
+def embed_command() -> Command:
+    """What `elmo embed` accepts."""
+    command = Command(
+        "embed",
+        run_embed,
+        "Write the vectors of texts to a file. The same command resumes a job that was stopped.",
+        [
+            "texts.txt --out vectors.npz",
+            "ag_news:test --out words.h5 --output tokens --layer all --model runs/news",
+            "--words --out vocabulary.hdf5 --model runs/news",
+        ],
+    )
+    command.option("[SOURCE ...]", f"{SOURCES} Blank lines are skipped.", name="sources")
+    command.option(
+        "--out FILE", "File to write: .npz, .parquet, .h5 or .hdf5.", type=Path, required=True
+    )
+    add_model(command)
+    command.option(
+        "--words",
+        "Write vectors of words without context: those of a vocabulary file (one word per line), "
+        "or the model's. With .h5 or .hdf5 in the layout of official programs.",
+    )
+    command.option(
+        "--engine local|ray",
+        "ray: the cluster at $RAY_ADDRESS, or this machine's cores (extra: ray); reads "
+        "fsspec addresses (s3://…), writes a folder of Parquet files.",
+        default="local",
+    )
+    command.option(
+        "--workers N",
+        "For ray: processes that hold the model (default: one per core of the cluster).",
+        type=int,
+        rare=True,
+    )
+    add_tokenizer(command)
+    add_device(command, precision=True)
+    command.settings("encode", EncodeConfig(), "output layer pooling start", section="encode")
+    add_reading(command)
+    return command
 
 
-def run_embed(given: EmbedArguments) -> int:
+def run_embed(args: Arguments) -> int:
     """Write the file, show progress, say what was written."""
-    from elmo.cli.display import EmbeddingDisplay, print_json, set_device
     from elmo.embed.files import check_vector_file, embed_text
+    from elmo.runtime import set_device
 
-    if given.words:
-        return _embed_words(given)
-    if given.engine == "ray":
-        return _embed_with_ray(given)
-    check_vector_file(given.out)
-    set_device(given.device, given.threads)
-    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
-    with EmbeddingDisplay() as display:
+    if args.words:
+        return _embed_words(args)
+    if args.engine == "ray":
+        return _embed_with_ray(args)
+    check_vector_file(args.out)
+    set_device(args.device, args.threads)
+    embedder = open_embedder(args)
+    with ProgressDisplay("reading", quiet=args.quiet) as display:
         written = embed_text(
             embedder,
-            given.sources,
-            given.out,
-            given.encode,
-            read=given.read,
-            progress=display.show,
+            args.sources,
+            args.out,
+            args.encode,
+            read=args.read,
+            progress=embedding_progress(display),
         )
-    if given.json:
+    if args.json:
         print_json({**asdict(written), "path": str(written.path)})
-    else:
-        print(_summary(written, given.encode))
+        return 0
+    each = "text" if args.encode.output == "pooled" else "word"
+    empty = f"; {len(written.empty)} without words" if written.empty else ""
+    print(
+        f"{written.path}: {written.texts:,} texts, {written.tokens:,} words, one vector of "
+        f"{written.dim:,} numbers per {each}{empty}"
+    )
     return 0
 
 
-def _embed_with_ray(given: EmbedArguments) -> int:
-    from elmo.cli.display import print_json
+def embedding_progress(display: ProgressDisplay, what: str = "texts") -> Callable[[Progress], None]:
+    """Progress display for embedding texts, or words."""
+
+    def show(report: Progress) -> None:
+        of = "" if report.total is None else f" of {report.total:,}"
+        left = "" if report.seconds_left is None else f"  {clock(report.seconds_left)} left"
+        speed = f"{report.tokens_per_second:,.0f} words/s"
+        display.show(f"{report.texts:,}{of} {what}  {speed}{left}", report.texts, report.total)
+
+    return show
+
+
+def _embed_with_ray(args: Arguments) -> int:
     from elmo.embed.ray import embed_with_ray
 
-    if given.out.suffix != ".parquet":
-        raise UserError(f"{given.out}: ray writes Parquet; expected a name that ends in .parquet")
-    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
+    if args.out.suffix != ".parquet":
+        raise UserError(f"{args.out}: ray writes Parquet; expected a name that ends in .parquet")
     written = embed_with_ray(
-        embedder, given.sources, given.out, given.encode, read=given.read, workers=given.workers
+        open_embedder(args),
+        args.sources,
+        args.out,
+        args.encode,
+        read=args.read,
+        workers=args.workers,
     )
-    if given.json:
+    if args.json:
         print_json(asdict(written))
     else:
         print(f"{written.path}: {written.texts:,} texts, vectors of {written.dim:,} numbers")
     return 0
 
 
-def _embed_words(given: EmbedArguments) -> int:
-    from elmo.cli.display import EmbeddingDisplay, print_json, set_device
+def _embed_words(args: Arguments) -> int:
     from elmo.embed.files import check_word_file, embed_words
+    from elmo.runtime import set_device
 
-    _refuse_context(given)
-    check_word_file(given.out)
-    set_device(given.device, given.threads)
-    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
-    with EmbeddingDisplay("words") as display:
-        source = given.sources[0] if given.sources else None
-        written = embed_words(embedder, given.out, source, progress=display.show)
-    if given.json:
-        print_json({**asdict(written), "path": str(written.path)})
-    else:
-        print(f"{written.path}: a vector of {written.dim:,} numbers for {written.words:,} words")
-    return 0
-
-
-def _refuse_context(given: EmbedArguments) -> None:
-    """A word for itself is neither read nor pooled: no setting may seem to change that."""
-    if given.encode != EncodeConfig() or given.read != ReadOptions():
+    # A word alone is neither read nor pooled: no setting may seem to change that.
+    if args.encode != EncodeConfig() or args.read != ReadOptions():
         raise UserError(
             "--words writes the vectors of single words, so settings of how texts are read and "
             "pooled have no meaning; leave them out"
         )
-    if len(given.sources) > 1:
+    if len(args.sources) > 1:
         raise UserError("--words takes one vocabulary file, or none for the model's own words")
-
-
-def _summary(written: EmbeddedFile, config: EncodeConfig) -> str:
-    each = "a text" if config.output == "pooled" else "a word"
-    empty = f"; {len(written.empty)} without words" if written.empty else ""
-    return (
-        f"{written.path}: {written.texts:,} texts, {written.tokens:,} words, a vector of "
-        f"{written.dim:,} numbers {each}{empty}"
-    )
-
-
-# elmo neighbours WORD SENTENCE --corpus SOURCE…: the nearest words in context.
-
-
-TEXTS_BETWEEN_UPDATES = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeighboursArguments:
-    """Find the words of a corpus that mean most nearly what a word means in its sentence.
-
-    elmo neighbours bank "He sat on the bank of the river ." --corpus ag_news
-
-    elmo neighbours court "She won on clay court ." --model runs/news --corpus ag_news --same-word
-    """
-
-    word: Annotated[str, Positional, arg(metavar="WORD")]
-    """A word of the sentence."""
-    sentence: Annotated[str, Positional, arg(metavar="SENTENCE")]
-    """The sentence, in quotes; texts of the corpus that are the same are left out."""
-    corpus: tuple[str, ...]
-    """Where to search: files (a text a line or row), patterns, folders, '-', or ag_news."""
-    model: Path = BILM
-    """A model folder, or official files; none: the news model that comes with elmo."""
-    tokenizer: TokenizerName = "model"
-    """model: cut words as in training; whitespace: they are cut already, with spaces between."""
-    device: str = "cpu"
-    """cpu, cuda, cuda:1, …"""
-    threads: int | None = None
-    """Processor threads; none: one a core."""
-    precision: PrecisionName = "fp32"
-    """Of the matrix products; bf16 is coarser; auto takes it where the processor is made for it."""
-    json: Flag = False
-    """Print one JSON object, with the whole texts."""
-    neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
-    read: ReadOptions = field(default_factory=ReadOptions)
-
-
-def parse_neighbours(given: Sequence[str]) -> NeighboursArguments:
-    """Read the flags."""
-    return arguments.parse(NeighboursArguments, "neighbours", given)
-
-
-def run_neighbours(given: NeighboursArguments) -> int:
-    """Print a line a neighbour, below the sentence, or an object."""
-    from elmo.cli.display import print_json
-
-    found = _find(given)
-    if given.json:
-        print_json(asdict(found))
+    check_word_file(args.out)
+    set_device(args.device, args.threads)
+    embedder = open_embedder(args)
+    with ProgressDisplay("reading", quiet=args.quiet) as display:
+        source = args.sources[0] if args.sources else None
+        progress = embedding_progress(display, "words")
+        written = embed_words(embedder, args.out, source, progress=progress)
+    if args.json:
+        print_json({**asdict(written), "path": str(written.path)})
     else:
-        _show(found)
+        print(f"{written.path}: one vector of {written.dim:,} numbers for {written.words:,} words")
     return 0
 
 
-def _find(given: NeighboursArguments) -> Neighbours:
-    from elmo.cli.display import EmbeddingDisplay, set_device
+def neighbours_command() -> Command:
+    """What `elmo neighbours` accepts."""
+    command = Command(
+        "neighbours",
+        run_neighbours,
+        "Find the words of a corpus that are nearest in meaning to a word in its sentence.",
+        [
+            'bank "He sat on the bank of the river ." --corpus ag_news',
+            'court "She won on clay court ." --model runs/news --corpus ag_news --same-word',
+        ],
+    )
+    command.option("WORD", "A word of the sentence.", name="word")
+    command.option(
+        "SENTENCE", "In quotes; equal texts of the corpus are left out.", name="sentence"
+    )
+    command.option("--corpus SOURCE ...", f"Where to search. {SOURCES}", required=True)
+    add_model(command)
+    add_tokenizer(command)
+    add_device(command, precision=True)
+    command.settings(
+        "neighbours", NeighbourConfig(), "count layer same_word distinct texts", section="search"
+    )
+    add_reading(command)
+    return command
+
+
+def run_neighbours(args: Arguments) -> int:
+    """Print one line per neighbour below the sentence, or an object."""
     from elmo.embed.neighbours import find_neighbours
+    from elmo.runtime import set_device
     from elmo.text.sources import read_documents, resolve
 
-    set_device(given.device, given.threads)
-    sources = resolve(given.corpus)
-    embedder = open_embedder(given.model, given.tokenizer, given.device, given.precision)
-    with EmbeddingDisplay() as display:
-        documents = _counted(read_documents(sources, given.read), display)
-        return find_neighbours(
+    set_device(args.device, args.threads)
+    sources = resolve(args.corpus)
+    embedder = open_embedder(args)
+    with ProgressDisplay("looking through the corpus", quiet=args.quiet) as display:
+        result = find_neighbours(
             embedder,
-            given.word,
-            given.sentence,
-            documents,
-            given.neighbours,
-            progress=display.show,
+            args.word,
+            args.sentence,
+            read_documents(sources, args.read),
+            args.neighbours,
+            progress=embedding_progress(display),
         )
-
-
-def _counted(documents: Iterable[str], display: LiveDisplay) -> Iterator[str]:
-    """Tell how many texts there are so far, while they are looked through."""
-    for number, text in enumerate(documents):
-        if number % TEXTS_BETWEEN_UPDATES == 0:
-            display.update(f"looking through the corpus  {number:,} texts")
-        yield text
-
-
-def _show(found: Neighbours) -> None:
-    from elmo.cli.display import Line, print_concordance
-
-    query = found.query
-    lines = [Line("similarity", query.words, query.position)]
-    lines += [Line(f"{one.similarity:.4f}", one.words, one.position) for one in found.neighbours]
+    if args.json:
+        print_json(asdict(result))
+        return 0
+    query = result.query
+    lines = [("similarity", query.words, query.position)]
+    lines += [(f"{hit.similarity:.4f}", hit.words, hit.position) for hit in result.neighbours]
     print_concordance(lines)
-    if not found.neighbours:
+    if not result.neighbours:
         print(f"no neighbours: no other text has {query.word!r}")
-
-
-# elmo static SOURCE… --out FILE: static word vectors, to compare ELMo with.
-
-
-Method = Literal["svd", "skipgram"]
-Settings = TypeVar("Settings", SvdConfig, SkipGramConfig)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StaticArguments(Generic[Settings]):
-    """Write a vector a word to a file in word2vec format, text or binary.
-
-    elmo static ag_news --out vectors.txt
-
-    elmo static ag_news --method skipgram --window 8 --out vectors.bin
-
-    elmo static --method skipgram --help shows the settings of that method.
-    """
-
-    sources: Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE ...")]
-    """Files, patterns, folders, '-' for standard input, or ag_news."""
-    out: Path
-    """The file to write: .txt or .vec for text, .bin for the binary format."""
-    method: Method = "svd"
-    """svd: counts of pairs, factorised; skipgram: learned, as word2vec does."""
-    held_out_share: float = 0.02
-    """Share of the texts left out: those that elmo pretrain keeps apart for validation."""
-    cache: Path | None = None
-    """Where prepared corpora are kept; none: $ELMO_CACHE or ~/.cache/elmo."""
-    json: Flag = False
-    """Print one JSON object."""
-    read: ReadOptions = field(default_factory=ReadOptions)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    config: Settings
-
-
-def parse_static(given: Sequence[str]) -> StaticArguments[Any]:
-    """Read the flags, which are those of the method."""
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    first.add_argument("--method", nargs="?")
-    method = first.parse_known_args(given)[0].method
-    if method == "skipgram":
-        return arguments.parse(StaticArguments[SkipGramConfig], "static", given)
-    return arguments.parse(StaticArguments[SvdConfig], "static", given)
-
-
-def run_static(given: StaticArguments[Any]) -> int:
-    """Make the vectors, show progress, say what was written."""
-    from elmo.cli.display import print_json
-    from elmo.static.train import train_static
-    from elmo.text.word_vectors import check_word_vector_file
-
-    check_word_vector_file(given.out)
-    with StaticDisplay() as display:
-        trained = train_static(
-            given.sources,
-            given.config,
-            read=given.read,
-            tokenizer=given.tokenizer,
-            held_out_share=given.held_out_share,
-            cache=given.cache,
-            progress=display.show,
-        )
-        display.show(Progress("writing the file"))
-        trained.vectors.save(given.out)
-    if given.json:
-        print_json({"path": str(given.out), "method": given.method, **_facts(trained)})
-    else:
-        print(_static_summary(given.out, trained))
     return 0
 
 
-class StaticDisplay(LiveDisplay):
-    """Shows which stage the work is at."""
+def static_command() -> Command:
+    """What `elmo static` accepts."""
+    command = Command(
+        "static",
+        run_static,
+        "Train static word vectors (SVD or skip-gram) and write them in word2vec format.",
+        [
+            "ag_news --out vectors.txt",
+            "ag_news --method skipgram --window 8 --out vectors.bin",
+        ],
+    )
+    command.option("SOURCE ...", SOURCES, name="sources")
+    command.option(
+        "--out FILE",
+        "File to write: .txt or .vec for text, .bin for the binary format.",
+        type=Path,
+        required=True,
+    )
+    command.option(
+        "--method svd|skipgram",
+        "svd: counts of pairs, factorised; skipgram: trained as word2vec is (default: svd).",
+        default="svd",
+    )
+    command.option(
+        "--held-out-share N",
+        "Fraction of the texts left out: those that elmo pretrain validates on (default: 0.02).",
+        type=float,
+        default=0.02,
+    )
+    add_cache(command)
+    command.settings(
+        "config",
+        [SvdConfig(), SkipGramConfig()],
+        "window dim min_count max_vocabulary seed",
+        section="static",
+        choose=lambda args: SkipGramConfig() if args.method == "skipgram" else SvdConfig(),
+    )
+    command.settings("tokenizer", TokenizerConfig(), section="tokenizer")
+    add_reading(command)
+    return command
 
-    def __init__(self) -> None:
-        super().__init__("preparing the text")
-        self._stage = ""
-        self._last = time.monotonic()
 
-    def show(self, progress: Progress) -> None:
-        """Show how far the work is."""
-        text = line(progress)
-        self.update(text, progress.done, progress.total)
-        now = time.monotonic()
-        due = progress.stage != self._stage or now - self._last >= SECONDS_BETWEEN_LINES
-        if not self.is_terminal and due:
-            self.line(text)
-            self._stage, self._last = progress.stage, now
+def run_static(args: Arguments) -> int:
+    """Train the vectors, show progress, say what was written."""
+    from elmo.static.train import Progress, train_static
+    from elmo.text.word_vectors import check_word_vector_file
 
-
-def line(progress: Progress) -> str:
-    """How far the work is, in one line."""
-    of = "" if progress.total is None else f" of {progress.total:,}"
-    return f"{progress.stage}: {progress.done:,}{of} texts" if progress.done else progress.stage
-
-
-def _facts(trained: TrainedVectors) -> dict[str, int]:
-    return {
+    check_word_vector_file(args.out)
+    with ProgressDisplay("preparing the text", quiet=args.quiet) as display:
+        progress = static_progress(display)
+        trained = train_static(
+            args.sources,
+            args.config,
+            read=args.read,
+            tokenizer=args.tokenizer,
+            held_out_share=args.held_out_share,
+            cache=args.cache,
+            progress=progress,
+        )
+        progress(Progress("writing the file"))
+        trained.vectors.save(args.out)
+    facts = {
         "words": len(trained.vectors),
         "dim": trained.vectors.dim,
         "documents": trained.documents,
         "tokens": trained.tokens,
     }
+    if args.json:
+        print_json({"path": str(args.out), "method": args.method, **facts})
+    else:
+        print(
+            f"{args.out}: vectors of {facts['dim']:,} numbers for {facts['words']:,} words, "
+            f"from {facts['documents']:,} texts of {facts['tokens']:,} words"
+        )
+    return 0
 
 
-def _static_summary(path: Path, trained: TrainedVectors) -> str:
-    return (
-        f"{path}: vectors of {trained.vectors.dim:,} numbers for {len(trained.vectors):,} words, "
-        f"from {trained.documents:,} texts of {trained.tokens:,} words"
-    )
+def static_progress(display: ProgressDisplay) -> Callable[[StaticProgress], None]:
+    """Progress display for static vectors: a line when a stage starts."""
+    stages: set[str] = set()
+
+    def show(progress: StaticProgress) -> None:
+        of = "" if progress.total is None else f" of {progress.total:,}"
+        stage = progress.stage
+        text = f"{stage}: {progress.done:,}{of} texts" if progress.done else stage
+        display.show(text, progress.done, progress.total, now=stage not in stages)
+        stages.add(stage)
+
+    return show

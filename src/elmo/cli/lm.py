@@ -1,65 +1,50 @@
-"""elmo predict MODEL TEXT…: words for a blank."""
+"""elmo score, predict, generate: the language model itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from elmo.bilm.config import BLANK, GenerationConfig
-from elmo.cli import options as arguments
-from elmo.cli.options import ModelAndTexts, open_model, read_given, require_texts
+from elmo.cli.display import print_json, print_table, safe
+from elmo.cli.options import Arguments, Command, add_texts, open_model, read_texts, require_texts
 
 if TYPE_CHECKING:
-    from elmo.language_model import BlankCandidates, Candidate, Prediction, TextScore
+    from elmo.language_model import Prediction, TextScore
 
 
-# elmo score MODEL TEXT…: how probable each word of a text is.
+def score_command() -> Command:
+    """What `elmo score` accepts."""
+    command = Command(
+        "score",
+        run_score,
+        "Print the natural log-probability of each word of a text, in both directions.",
+        ['"Oil prices fell on Monday ."', "--files sentences.txt --model runs/news --json"],
+    )
+    add_texts(command)
+    return command
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreArguments(ModelAndTexts):
-    """Give the log-probability (natural) of each word of a text, in both directions.
-
-    elmo score runs/news "Oil prices fell on Monday ."
-
-    elmo score runs/news --files sentences.txt --json
-    """
-
-
-def parse_score(given: Sequence[str]) -> ScoreArguments:
-    """Read the flags."""
-    return arguments.parse(ScoreArguments, "score", given)
-
-
-def run_score(given: ScoreArguments) -> int:
-    """Print a table or an object a text."""
-    from elmo.cli.display import print_json
+def run_score(args: Arguments) -> int:
+    """Print a table or an object per text."""
     from elmo.language_model import score
 
-    texts = require_texts(read_given(given))
-    for scored in score(open_model(given.model, given.tokenizer), texts):
-        if given.json:
+    texts = require_texts(read_texts(args))
+    for scored in score(open_model(args), texts):
+        if args.json:
             print_json(asdict(scored))
         else:
-            _show(scored)
+            _print_score(scored)
     return 0
 
 
-def _show(scored: TextScore) -> None:
-    from elmo.cli.display import print_table
-
+def _print_score(scored: TextScore) -> None:
     forward, backward = scored.forward, scored.backward
     rows = [["(begin)", "", f"{backward.boundary:.3f}"]]
-    rows += [
-        [
-            one.word if one.known else f"{one.word} (unknown)",
-            f"{one.forward:.3f}",
-            f"{one.backward:.3f}",
-        ]
-        for one in scored.words
-    ]
+    for word in scored.words:
+        name = word.word if word.known else f"{word.word} (unknown)"
+        rows.append([name, f"{word.forward:.3f}", f"{word.backward:.3f}"])
     rows += [
         ["(end)", f"{forward.boundary:.3f}", ""],
         [""],
@@ -70,103 +55,85 @@ def _show(scored: TextScore) -> None:
     print(f"perplexity of both directions: {scored.perplexity:,.2f}\n")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictArguments(ModelAndTexts):
-    """Find words for a blank, written ___, from what is before it, behind it, and both.
+def predict_command() -> Command:
+    """What `elmo predict` accepts."""
+    command = Command(
+        "predict",
+        run_predict,
+        "Find words for a blank, written ___, from the words before it, after it, and both.",
+        [
+            '"Oil ___ fell on Monday ."',
+            'runs/news "She [MASK] home ." --blank "[MASK]" --top 3 --json',
+        ],
+    )
+    add_texts(command)
+    command.option("--top N", "How many words to show (default: 10).", type=int, default=10)
+    command.option(
+        "--blank BLANK",
+        "What marks a blank (default: ___); of several, each takes the others for unknown.",
+        default=BLANK,
+    )
+    return command
 
-    elmo predict runs/news "Oil ___ fell on Monday ."
 
-    elmo predict runs/news "She [MASK] home ." --blank "[MASK]" --top 3 --json
-    """
-
-    top: int = 10
-    """How many words to show."""
-    blank: str = BLANK
-    """What marks a blank; of several in a text, each takes the others for unknown words."""
-
-
-def parse_predict(given: Sequence[str]) -> PredictArguments:
-    """Read the flags."""
-    return arguments.parse(PredictArguments, "predict", given)
-
-
-def run_predict(given: PredictArguments) -> int:
-    """Print a table a blank or an object a text."""
-    from elmo.cli.display import print_json
+def run_predict(args: Arguments) -> int:
+    """Print a table per blank or an object per text."""
     from elmo.language_model import predict
 
-    texts = require_texts(read_given(given))
-    loaded = open_model(given.model, given.tokenizer)
-    for found in predict(loaded, texts, top=given.top, blank=given.blank):
-        if given.json:
-            print_json(asdict(found))
+    texts = require_texts(read_texts(args))
+    for prediction in predict(open_model(args), texts, top=args.top, blank=args.blank):
+        if args.json:
+            print_json(asdict(prediction))
         else:
-            _predict_show(found)
+            _print_prediction(prediction)
     return 0
 
 
-def _predict_show(prediction: Prediction) -> None:
-    from elmo.cli.display import print_table
-
+def _print_prediction(prediction: Prediction) -> None:
     for blank in prediction.blanks:
-        print(" ".join(_around(prediction, blank)))
-        print_table(_rows(blank), ["", "forward", "backward", "both"])
+        # The text with the best word in this blank; the others are open, as they were to it.
+        words = list(prediction.words)
+        for other in prediction.blanks:
+            words[other.place] = f"[{words[other.place]}]" if other is blank else BLANK
+        print(safe(" ".join(words)))
+        ranked = zip_longest(blank.forward, blank.backward, blank.combined)
+        rows = [
+            [str(rank), *(f"  {word.word} {word.probability:.4f}" for word in candidates)]
+            for rank, candidates in enumerate(ranked, start=1)
+        ]
+        print_table(rows, ["", "forward", "backward", "both"])
         print()
 
 
-def _around(prediction: Prediction, blank: BlankCandidates) -> list[str]:
-    """The text with the best word in this blank; the others are left open, as they were to it."""
-    words = list(prediction.words)
-    for one in prediction.blanks:
-        words[one.place] = f"[{words[one.place]}]" if one is blank else BLANK
-    return words
+def generate_command() -> Command:
+    """What `elmo generate` accepts."""
+    command = Command(
+        "generate",
+        run_generate,
+        "Continue a prompt, or write what comes before it; without a prompt, write a whole text.",
+        [
+            '"Oil prices" --temperature 0.8 --top-p 0.9',
+            'runs/news "on Monday ." --direction backward --seed 7',
+        ],
+    )
+    add_texts(command, "PROMPT")
+    shown = "direction length temperature top_k top_p seed"
+    command.settings("generation", GenerationConfig(), shown)
+    return command
 
 
-def _rows(blank: BlankCandidates) -> list[list[str]]:
-    ranked = zip_longest(blank.forward, blank.backward, blank.combined)
-    return [
-        [str(rank), *(_cell(candidate) for candidate in candidates)]
-        for rank, candidates in enumerate(ranked, start=1)
-    ]
-
-
-def _cell(candidate: Candidate) -> str:
-    return f"  {candidate.word} {candidate.probability:.4f}"
-
-
-# elmo generate MODEL [PROMPT…]: text that the model writes.
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerateArguments(ModelAndTexts):
-    """Write on from a prompt, or what comes before it; without a prompt, write a whole text.
-
-    elmo generate runs/news "Oil prices" --temperature 0.8 --top-p 0.9
-
-    elmo generate runs/news "on Monday ." --direction backward --seed 7
-    """
-
-    generation: GenerationConfig = field(default_factory=GenerationConfig)
-
-
-def parse_generate(given: Sequence[str]) -> GenerateArguments:
-    """Read the flags."""
-    return arguments.parse(GenerateArguments, "generate", given)
-
-
-def run_generate(given: GenerateArguments) -> int:
-    """Print a text or an object a prompt."""
-    from elmo.cli.display import print_json
+def run_generate(args: Arguments) -> int:
+    """Print a text or an object per prompt."""
     from elmo.config import check
     from elmo.language_model import generate
 
-    check(given.generation)
-    prompts = read_given(given) or [""]
-    loaded = open_model(given.model, given.tokenizer)
+    check(args.generation)
+    prompts = read_texts(args) or [""]
+    loaded = open_model(args)
     for prompt in prompts:
-        made = generate(loaded, prompt, given.generation)
-        if given.json:
-            print_json({"words": made.words, **asdict(made)})
+        generated = generate(loaded, prompt, args.generation)
+        if args.json:
+            print_json({"words": generated.words, **asdict(generated)})
         else:
-            print(" ".join(made.words))
+            print(safe(" ".join(generated.words)))
     return 0

@@ -1,4 +1,4 @@
-"""Finds the subcommand, reads its arguments, and turns users' mistakes into one line and a 2."""
+"""The `elmo` command: finds the subcommand, and turns a user's mistake into one line and a 2."""
 
 from __future__ import annotations
 
@@ -6,103 +6,109 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import elmo
 from elmo.config import nearest
 from elmo.errors import UserError
 from elmo.runtime import keep_freed_memory
 
+if TYPE_CHECKING:
+    from elmo.cli.options import Arguments, Command
+
 COMMANDS = {
-    "check": "look through a corpus before training on it",
-    "pretrain": "train a biLM on any text, or go on with a run",
-    "evaluate": "perplexity and accuracy of a biLM on a text",
-    "info": "what is in a model folder",
-    "convert": "official ELMo files to a model folder, and back",
-    "verify": "compare a model's layers with stored ones",
-    "embed": "vectors of texts, pooled or a word each",
-    "static": "static word vectors (SVD, skip-gram), to compare with",
-    "neighbours": "a word's nearest words in context, with their sentences",
-    "classify": "train, measure and use classifiers of texts",
-    "study": "compare embeddings on labelled texts, with a report",
-    "score": "log-probability of each word of a text, both directions",
-    "predict": "candidates for a blank, from both directions",
-    "generate": "write on from a prompt, forwards or backwards",
+    "check": ("corpus", "inspect a corpus before training on it"),
+    "pretrain": ("pretrain", "train a biLM on any text, or resume a run"),
+    "evaluate": ("pretrain", "perplexity and accuracy of a biLM on a text"),
+    "info": ("pretrain", "what is in a model folder"),
+    "convert": ("official", "official ELMo files to a model folder, and back"),
+    "verify": ("official", "compare a model's layers with stored ones"),
+    "embed": ("embed", "one vector per text or per word"),
+    "static": ("embed", "static word vectors (SVD, skip-gram), to compare with"),
+    "neighbours": ("embed", "the nearest words of a word in context"),
+    "classify": ("classify", "train, evaluate and use text classifiers"),
+    "study": ("study", "compare embeddings on labelled texts, with a report"),
+    "score": ("lm", "log-probability of each word of a text, in both directions"),
+    "predict": ("lm", "candidates for a blank, from both directions"),
+    "generate": ("lm", "continue a prompt, forwards or backwards"),
 }
-MODULES = {
-    "check": "corpus",
-    "evaluate": "pretrain",
-    "info": "pretrain",
-    "convert": "official",
-    "verify": "official",
-    "static": "embed",
-    "neighbours": "embed",
-    "score": "lm",
-    "predict": "lm",
-    "generate": "lm",
+"""Each command's module and what it does."""
+CLASSIFY = {
+    "train": "train a classifier on labelled texts, on top of a biLM",
+    "evaluate": "measure a classifier on labelled texts",
+    "predict": "labels of texts, with probabilities",
 }
-"""Commands whose module is not named after them."""
 OK, MISTAKE, INTERRUPTED = 0, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0 if it did what was asked, 2 for a user's mistake."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run one command.
+
+    Returns:
+        The exit code: 0 for success, 1 for a negative result, 2 for a user's mistake.
+    """
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _dispatch(given)
+        return _run(argv)
     except UserError as error:
-        sys.stderr.write(f"elmo: {error}\n")
-        return MISTAKE
+        return _tell(str(error), MISTAKE)
     except BrokenPipeError:
-        # Whoever read our output has had enough; nothing more can be written, not even at exit.
+        # The reader of our output has closed it; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
-        # A full disk, a lost file system: nothing of ours to mend, and no use for a traceback.
-        sys.stderr.write(f"elmo: {error}\n")
-        return MISTAKE
+        # A full disk, a lost file system: nothing of ours to fix, so a traceback would not help.
+        return _tell(str(error), MISTAKE)
     except KeyboardInterrupt as error:
-        sys.stderr.write(f"elmo: {str(error) or 'interrupted'}\n")
-        return INTERRUPTED
+        return _tell(str(error) or "interrupted", INTERRUPTED)
 
 
-def _dispatch(given: list[str]) -> int:
-    if not given or given[0] in ("-h", "--help"):
-        print(_overview())
-        return OK if given else MISTAKE
-    if given[0] in ("-V", "--version"):
-        print(f"elmo {elmo.__version__}")
-        return OK
-    name, rest = given[0], given[1:]
+def parse(argv: Sequence[str]) -> tuple[Command, Arguments]:
+    """The command that a line asks for, and its arguments; its module is imported here."""
+    name, *rest = argv
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}{nearest(name, COMMANDS)}; see elmo --help")
-    parse, run = command(name)
+    module = importlib.import_module(f"elmo.cli.{COMMANDS[name][0]}")
+    if name == "classify":
+        part, *rest = rest
+        if part not in CLASSIFY:
+            hint = nearest(part, CLASSIFY)
+            raise UserError(f"unknown command 'classify {part}'{hint}; see elmo classify --help")
+        name = f"classify_{part}"
+    command: Command = getattr(module, f"{name}_command")()
+    return command, command.parse(rest)
+
+
+def _run(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_overview("elmo", {name: what for name, (_, what) in COMMANDS.items()}))
+        return OK if argv else MISTAKE
+    if argv[0] in ("-V", "--version"):
+        print(f"elmo {elmo.__version__}")
+        return OK
+    if argv[0] == "classify" and (len(argv) == 1 or argv[1] in ("-h", "--help")):
+        print(_overview("elmo classify", CLASSIFY))
+        return OK
+    command, args = parse(argv)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    logging.getLogger("elmo").setLevel(logging.INFO)
-    # Gensim would tell of every step that it takes.
-    logging.getLogger("gensim").setLevel(logging.ERROR)
-    settings = parse(rest)
+    logging.getLogger("elmo").setLevel(logging.WARNING if args.quiet else logging.INFO)
+    logging.getLogger("gensim").setLevel(logging.ERROR)  # it logs every step
     keep_freed_memory()
-    return run(settings)
+    return command.run(args)
 
 
-def command(name: str) -> tuple[Callable[[Sequence[str]], Any], Callable[[Any], int]]:
-    """The functions that parse a command's arguments and run it, imported when they are used."""
-    module = importlib.import_module(f"elmo.cli.{MODULES.get(name, name)}")
-    return getattr(module, f"parse_{name}"), getattr(module, f"run_{name}")
+def _tell(message: str, code: int) -> int:
+    from elmo.cli.display import safe
+
+    lines = [safe(line) for line in message.splitlines()]
+    sys.stderr.write("elmo: " + "\n".join(lines) + "\n")
+    return code
 
 
-def _overview() -> str:
-    lines = [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
+def _overview(prog: str, commands: dict[str, str]) -> str:
+    lines = [f"  {name:<10} {what}" for name, what in commands.items()]
+    about = "Deep contextual word embeddings that you can train on your own text.\n"
     return "\n".join(
-        [
-            "usage: elmo COMMAND …",
-            "",
-            "Deep contextual word embeddings that you can train on your own text, and trust.",
-            "",
-            *lines,
-            "",
-            "elmo COMMAND --help tells more; elmo --version tells the version.",
-        ]
+        [f"usage: {prog} COMMAND …\n", about, *lines, f"\n{prog} COMMAND --help shows its options."]
     )

@@ -1,71 +1,176 @@
-"""What a person sees of a study: a live table of its rows, plain lines elsewhere."""
+"""elmo study: compare embeddings, from text to a report."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from tyro.conf import Positional, arg
 
 from elmo.classify.data import LabelOptions
-from elmo.cli import options as arguments
-from elmo.cli.display import SECONDS_BETWEEN_LINES, Display, clock
-from elmo.cli.options import Flag
+from elmo.cli.display import SECONDS_BETWEEN_LINES, Display, clock, print_json, print_table, safe
+from elmo.cli.options import Arguments, Command, add_reading
 from elmo.study.config import PRESETS, StudyConfig
-from elmo.text.config import ReadOptions
 
 if TYPE_CHECKING:
     from elmo.study.jobs import StepProgress, StudyRequest
     from elmo.study.results import StudyResults
-    from elmo.study.rows import PlannedRow
-
 
 ENDED = ("done", "kept", "failed")
-ANALYSES = {
-    "sweeps": "Sweeps",
-    "words": "Ambiguous words",
-    "senses": "Senses",
-}
+ANALYSES = {"sweeps": "Sweeps", "words": "Ambiguous words", "senses": "Senses"}
+
+
+def study_command() -> Command:
+    """What `elmo study` accepts."""
+    command = Command(
+        "study",
+        run_study,
+        "Compare ELMo with static embeddings and TF-IDF on labelled texts, and write a report. "
+        "Without texts, the study runs on news-like items that elmo generates. The same command "
+        "resumes a study that was stopped.",
+        [
+            "",
+            "ag_news --out runs/study --model runs/news",
+            "mail.csv --label-column folder --rows tfidf svd mixes --seeds 0 1",
+        ],
+    )
+    command.option(
+        "[SOURCE ...]",
+        "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news (default: generated "
+        "texts).",
+        name="sources",
+    )
+    command.option(
+        "--out FOLDER",
+        "Folder for the report and all finished steps (default: study).",
+        type=Path,
+        default=Path("study"),
+    )
+    command.option(
+        "--test SOURCE ...",
+        "Labelled texts to test on (default: those of AG News, or a fraction of the sources).",
+    )
+    command.option(
+        "--model FOLDER",
+        "A biLM's folder, or official files (default: one is trained on the training texts).",
+        type=Path,
+    )
+    command.option(
+        f"--preset {'|'.join(PRESETS)}",
+        "Settings to start from (default: quick for generated texts, standard for others).",
+    )
+    command.option("--report-only", "Write the report again from results.json in the folder.")
+    command.option("--no-texts", "Show row numbers where texts may not be published.")
+    command.option(
+        "--feature-memory GB",
+        "Memory for the biLM's layers of all texts, more is kept on disk (default: half of "
+        "the machine's).",
+        type=float,
+        rare=True,
+    )
+    command.settings(
+        "config",
+        StudyConfig(),
+        "rows seeds windows epochs samples draws sweeps words",
+        choose=lambda args: PRESETS[preset_of(args)],
+    )
+    add_reading(command)
+    command.settings("labels", LabelOptions(), "label_column", section="labels")
+    return command
+
+
+def preset_of(args: Arguments) -> str:
+    """The preset asked for; generated texts are few, and quickly studied."""
+    return args.preset or ("standard" if args.sources else "quick")
+
+
+def run_study(args: Arguments) -> int:
+    """Run the study with a live table, write the report, print the main table."""
+    from elmo.config import to_json
+    from elmo.study.report import write_report
+    from elmo.study.results import read_results
+    from elmo.study.runner import begin_study
+    from elmo.study.runner import run_study as run
+
+    if args.report_only:
+        results = read_results(args.out / "results.json")
+    else:
+        with StudyDisplay(quiet=args.quiet) as display:
+            request = begin_study(
+                args.sources,
+                args.out,
+                args.config,
+                test=args.test,
+                model=args.model,
+                read=args.read,
+                label_column=args.labels.label_column,
+                preset=preset_of(args),
+                feature_memory=args.feature_memory,
+                shows_texts=not args.no_texts,
+                command=args.command_line,
+            )
+            display.begin(request)
+            results = run(request, display.show)
+    write_report(results, args.out)
+    if args.json:
+        print_json(to_json(results))
+    else:
+        _print_results(results, args.out)
+    return 1 if results.failed else 0
+
+
+def _print_results(results: StudyResults, folder: Path) -> None:
+    rows = [
+        [
+            row.title,
+            f"{row.test_accuracy.mean:.4f}",
+            f"{row.test_accuracy.deviation:.4f}",
+            f"{row.test_macro_f1.mean:.4f}",
+            f"{row.train_accuracy.mean:.4f}",
+            "" if row.paired is None else f"{row.paired.p:.1g}",
+        ]
+        for row in results.rows
+    ]
+    print_table(rows, ["row", "test accuracy", "±", "macro F1", "train", "p"])
+    against = next((row.paired.against for row in results.rows if row.paired is not None), None)
+    if against is not None:
+        print(f"p: McNemar's test against {against}, the best static row on development")
+    print(f"{safe(str(folder / 'report.html'))}, report.pdf and results.json")
 
 
 class StudyDisplay(Display):
-    """Follows the steps of a study."""
+    """Progress display for a study: a table of its rows in a terminal, lines elsewhere."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
         self._table = Live(console=self._console, refresh_per_second=2, transient=True)
         self._live = self._table
         self._titles: dict[str, str] = {}
-        self._work: dict[str, float] = {}
+        self._planned: dict[str, float] = {}
         self._steps: dict[str, StepProgress] = {}
         self._started = self._last = time.monotonic()
 
     def begin(self, request: StudyRequest) -> None:
-        """Say what is studied, and take in what is to come."""
+        """Say what is studied, and note the rows to come."""
         from elmo.study.rows import planned
 
-        plan: Sequence[PlannedRow] = planned(request)
+        plan = planned(request)
         self._titles = {row.name: row.title for row in plan} | ANALYSES
-        self._work = {row.name: row.work for row in plan}
+        self._planned = {row.name: row.work for row in plan}
         parts = request.parts
         what = "texts that elmo generates" if parts.name == "generated" else parts.name
         train, test = len(parts.train.texts), len(parts.test.texts)
         self.line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
 
     def show(self, step: StepProgress) -> None:
-        """Show how far a step is."""
+        """Show the progress of a step."""
         before = self._steps.get(step.name)
         self._steps[step.name] = step
         if step.state == "failed":
-            self.line(f"{self._title(step.row)}: failed: {step.note}")
+            self.line(f"{self._titles.get(step.row, step.row)}: failed: {step.note}")
         if self.is_terminal:
             self._table.update(self.table())
             return
@@ -77,167 +182,35 @@ class StudyDisplay(Display):
             self.line(f"{self.overall()}  {step.name}: {state}")
 
     def table(self) -> Table:
-        """A line a row: how many of its steps are done, and which one is running."""
+        """One line per row: how many of its steps are done, and which ones are running."""
         table = Table(title=self.overall(), title_justify="left", box=None)
         for column in ("row", "steps", "now"):
             table.add_column(column, overflow="ellipsis", no_wrap=True)
-        for name in dict.fromkeys([*self._work, *(one.row for one in self._steps.values())]):
-            steps = [one for one in self._steps.values() if one.row == name]
-            done = sum(one.state in ENDED for one in steps)
+        for name in dict.fromkeys([*self._planned, *(step.row for step in self._steps.values())]):
+            steps = [step for step in self._steps.values() if step.row == name]
+            done = sum(step.state in ENDED for step in steps)
             counted = f"{done} of {len(steps)}" if steps else "to come"
-            table.add_row(self._title(name), counted, _now(steps))
+            table.add_row(self._titles.get(name, name), counted, _running(steps))
         return table
-
-    def _title(self, row: str) -> str:
-        return self._titles.get(row, row)
 
     def overall(self) -> str:
         """How much of all work is done, and how long the rest will take."""
-        done, kept, total = self._amounts()
-        elapsed = time.monotonic() - self._started
-        left = "" if done <= kept else f", about {clock(elapsed * (total - done) / (done - kept))}"
-        left += " left" if left else ""
-        return f"{done / max(total, 1e-9):6.1%} done in {clock(elapsed)}{left}"
-
-    def _amounts(self) -> tuple[float, float, float]:
-        """Work that is done, of it what was done before, and all of it."""
         steps = self._steps.values()
-        done = sum(one.weight * _behind(one) for one in steps)
-        kept = sum(one.weight for one in steps if one.state == "kept")
-        known = dict.fromkeys(self._work, 0.0)
-        for one in steps:
-            known[one.row] = known.get(one.row, 0.0) + one.weight
-        # Of a row whose last stage has begun all steps are known; before, what was planned counts.
-        total = sum(max(work, self._work.get(row, 0.0)) for row, work in known.items())
-        return done, kept, total
+        done = sum(step.weight * (1.0 if step.state in ENDED else step.share) for step in steps)
+        kept = sum(step.weight for step in steps if step.state == "kept")  # by an earlier session
+        known = dict.fromkeys(self._planned, 0.0)
+        for step in steps:
+            known[step.row] = known.get(step.row, 0.0) + step.weight
+        # All steps of a row are known once its last stage has started; until then the plan counts.
+        total = sum(max(work, self._planned.get(row, 0.0)) for row, work in known.items())
+        elapsed = time.monotonic() - self._started
+        left = clock(elapsed * (total - done) / (done - kept)) if done > kept else ""
+        shown = f", about {left} left" if left else ""
+        return f"{done / max(total, 1e-9):6.1%} done in {clock(elapsed)}{shown}"
 
 
-def show_results(results: StudyResults, folder: Path) -> None:
-    """Print the main table, and where the report is."""
-    table = Table(box=None)
-    for name in ("row", "test accuracy", "±", "macro F1", "train", "p"):
-        table.add_column(name, justify="left" if name == "row" else "right")
-    for row in results.rows:
-        table.add_row(
-            row.title,
-            f"{row.test_accuracy.mean:.4f}",
-            f"{row.test_accuracy.deviation:.4f}",
-            f"{row.test_macro_f1.mean:.4f}",
-            f"{row.train_accuracy.mean:.4f}",
-            "" if row.paired is None else f"{row.paired.p:.1g}",
-        )
-    # A path must stay in one piece, however narrow the terminal is.
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    console.print(table)
-    against = next((row.paired.against for row in results.rows if row.paired is not None), None)
-    if against is not None:
-        console.print(f"p: McNemar's test against {against}, the best static row on development")
-    console.print(f"{folder / 'report.html'}, report.pdf and results.json")
-
-
-def _behind(step: StepProgress) -> float:
-    return 1.0 if step.state in ENDED else step.share
-
-
-def _now(steps: Sequence[StepProgress]) -> str:
-    if any(one.state == "failed" for one in steps):
+def _running(steps: Sequence[StepProgress]) -> str:
+    if any(step.state == "failed" for step in steps):
         return "failed"
-    running = [one for one in steps if one.state == "running"]
-    return ", ".join(f"{one.name} {one.share:.0%}" for one in running)
-
-
-# elmo study [SOURCE…]: the whole comparison, from text to a report.
-
-
-Preset = Literal["quick", "standard", "full"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyArguments:
-    """Compare ELMo with static embeddings and TF-IDF on labelled texts, and write a report.
-
-    elmo study
-
-    elmo study ag_news --out runs/study --model runs/news
-
-    elmo study mail.csv --label-column folder --rows tfidf svd mixes --seeds 0 1
-
-    Without texts, the study runs on a corpus of news-like items that elmo generates itself. A study
-    that was stopped goes on where it was: give the same command again.
-    """
-
-    sources: Annotated[tuple[str, ...], Positional, arg(metavar="[SOURCE ...]")] = ()
-    """Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news; none: generated ones."""
-    out: Path = Path("study")
-    """Folder for the report and for all finished steps."""
-    test: tuple[str, ...] = ()
-    """Labelled texts to test on; none: those of AG News, or a part cut off the sources."""
-    model: Path | None = None
-    """A biLM's folder, or official files; none: one is trained on the training texts."""
-    preset: Preset | None = None
-    """Settings to start from: quick (the default for generated texts), standard or full."""
-    report_only: Flag = False
-    """Draw the report again from results.json in the folder; nothing is computed."""
-    no_texts: Flag = False
-    """Show row numbers instead of sentences, where texts may not be published."""
-    feature_memory: float | None = None
-    """Gigabytes that the biLM's layers of all texts may take, beyond which they are kept on disk;
-    none: half of the machine's."""
-    json: Flag = False
-    """Print results as one JSON object."""
-    config: StudyConfig = field(default_factory=StudyConfig)
-    read: ReadOptions = field(default_factory=ReadOptions)
-    labels: LabelOptions = field(default_factory=LabelOptions)
-
-
-def parse_study(given: Sequence[str]) -> StudyArguments:
-    """Read the flags on top of a preset."""
-    first = arguments.parse(StudyArguments, "study", given)
-    return arguments.parse(
-        StudyArguments, "study", given, StudyArguments(config=PRESETS[preset_of(first)])
-    )
-
-
-def preset_of(given: StudyArguments) -> Preset:
-    """The preset asked for; generated texts are few, and quickly studied."""
-    return given.preset or ("standard" if given.sources else "quick")
-
-
-def run_study(given: StudyArguments) -> int:
-    """Run the study, show a live table, write the report, print the main table."""
-    from elmo.cli.display import print_json
-    from elmo.config import to_json
-    from elmo.study.report import write_report
-    from elmo.study.results import read_results
-
-    if given.report_only:
-        results = read_results(given.out / "results.json")
-    else:
-        with StudyDisplay() as display:
-            results = _studied(given, display)
-    write_report(results, given.out)
-    if given.json:
-        print_json(to_json(results))
-    else:
-        show_results(results, given.out)
-    return 1 if results.failed else 0
-
-
-def _studied(given: StudyArguments, display: StudyDisplay) -> StudyResults:
-    from elmo.study.runner import begin_study, run_study
-
-    request = begin_study(
-        given.sources,
-        given.out,
-        given.config,
-        test=given.test,
-        model=given.model,
-        read=given.read,
-        label_column=given.labels.label_column,
-        preset=preset_of(given),
-        feature_memory=given.feature_memory,
-        shows_texts=not given.no_texts,
-        command=shlex.join(["elmo", *sys.argv[1:]]),
-    )
-    display.begin(request)
-    return run_study(request, display.show)
+    running = [step for step in steps if step.state == "running"]
+    return ", ".join(f"{step.name} {step.share:.0%}" for step in running)
