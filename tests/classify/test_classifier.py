@@ -14,6 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, confusion_matrix
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from tests.classify.toy import WORDS, toy_config, toy_model, toy_texts
 
 from elmo.classify.classifier import (
@@ -22,7 +25,7 @@ from elmo.classify.classifier import (
     load_classifier,
     write_evaluation,
 )
-from elmo.classify.training import train
+from elmo.classify.training import train, train_classifier
 from elmo.embed.config import MixConfig
 from elmo.errors import UserError
 from elmo.model_folder import save_weights
@@ -230,6 +233,33 @@ def test_scikit_learn_can_copy_it_and_change_its_parameters(bilm: Path) -> None:
     assert copy.set_params(config=None).config is None
     with pytest.raises(UserError, match="unknown parameter 'layers'"):
         classifier.set_params(layers=3)
+
+
+def test_scikit_learn_can_validate_it_and_search_its_settings(bilm: Path) -> None:
+    data = toy_texts(60)
+    texts, labels = np.array(data.texts), np.array(data.labels)
+    few = toy_config(learning=replace(toy_config().learning, epochs=1))
+    classifier = TextClassifier(bilm, few)
+    expected: list[float] = []
+    for train_rows, test_rows in StratifiedKFold(2).split(texts, labels):
+        fitted = TextClassifier(bilm, few).fit(texts[train_rows], labels[train_rows])
+        right = fitted.predict(list(texts[test_rows])) == labels[test_rows]
+        expected.append(right.sum() / len(test_rows))
+    assert cross_val_score(classifier, data.texts, data.labels, cv=2).tolist() == expected
+    pipeline = make_pipeline(FunctionTransformer(lambda texts: list(texts)), classifier)
+    search = GridSearchCV(pipeline, {"textclassifier__config": [few, toy_config()]}, cv=2)
+    search.fit(data.texts, data.labels)
+    assert search.best_params_ == {"textclassifier__config": toy_config()}
+    assert search.predict(["the cat", "rain"]).tolist() == ["animals", "weather"]
+
+
+def test_a_test_label_without_training_texts_is_found_first(bilm: Path, tmp_path: Path) -> None:
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text("label,text\n" + "a,the cat\nb,the rain\n" * 5)
+    test.write_text("label,text\na,the dog\nc,the sun\n")
+    with pytest.raises(UserError, match=r"'c', first at '.*test\.csv', row 2"):
+        train_classifier(str(train), bilm, tmp_path / "out", toy_config(), test=str(test))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.csv", "train.csv"]
 
 
 def test_one_label_per_text() -> None:

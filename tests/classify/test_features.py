@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,30 @@ def test_disk_and_memory_give_the_same_and_no_file_is_left(tmp_path: Path) -> No
     assert isinstance(second, PackedLayers)
     assert torch.equal(first.values, second.values)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forked_processes_read_from_disk_without_disturbing_each_other(tmp_path: Path) -> None:
+    texts, model = rows(), toy_model().model
+    features = FrozenFeatures.compute(texts, model, memory=0.0, folder=tmp_path)
+    storage = features._storage  # pyright: ignore[reportPrivateUsage]
+    words = np.empty((2, 4, storage.size), np.float16)
+    storage.get(0, words[0])
+    storage.get(4, words[1])
+
+    def read_often(index: int) -> bool:
+        out = np.empty_like(words[index])
+        for _ in range(2000):
+            storage.get(4 * index, out)
+            if not np.array_equal(out, words[index]):
+                return False
+        return True
+
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if read_often(1) else 1)
+    assert read_often(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize(("machine", "kind"), [(10**6, "_Memory"), (100, "_Disk")])

@@ -61,22 +61,20 @@ def test_a_sum_of_layers_is_its_vectors(lengths: list[int], padding: int, seed: 
         torch.testing.assert_close(fixed.maximum(counts), by_word[2], rtol=0, atol=1e-12)
 
 
-LAYERS_network, DIM_network, CLASSES, OWN = 3, 4, 2, 7
+CLASSES, TASK_WORDS = 2, 7
 
 
 def texts(lengths: list[int], seed: int = 0) -> TextLayers:
     torch.manual_seed(seed)
     longest = max(lengths)
-    layers = torch.randn(LAYERS_network, len(lengths), longest, DIM_network, dtype=torch.float64)
-    own = torch.randint(0, OWN, (len(lengths), longest))
+    layers = torch.randn(LAYERS, len(lengths), longest, DIM, dtype=torch.float64)
+    own = torch.randint(0, TASK_WORDS, (len(lengths), longest))
     return TextLayers(layers, torch.tensor(lengths), own)
 
 
 def build(**settings: Any) -> ClassifierNetwork:
     torch.manual_seed(1)
-    network = ClassifierNetwork(
-        NetworkConfig(**settings), LAYERS_network, DIM_network, CLASSES, OWN
-    )
+    network = ClassifierNetwork(NetworkConfig(**settings), LAYERS, DIM, CLASSES, TASK_WORDS)
     return network.double()
 
 
@@ -143,7 +141,7 @@ def test_the_pull_of_both_mixes_counts() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lstm", "attention"])
-def test_each_text_as_if_alone_encoders(kind: Any) -> None:
+def test_encoders_read_each_text_as_if_alone(kind: Any) -> None:
     torch.manual_seed(0)
     encoder = build_encoder(NetworkConfig(encoder=kind, encoder_dim=8), inputs=5)
     assert encoder is not None
@@ -177,13 +175,13 @@ def test_none_is_none() -> None:
 # Words are pooled as NumPy pools them, and padding never counts.
 
 
-DIM_text_pooling = 3
+POOLED_DIM = 3
 POOLINGS = ("mean", "max", "first", "last", "attention")
 
 
 def pooled_by_hand(words: np.ndarray, weight: np.ndarray) -> np.ndarray:
     if not len(words):
-        return np.zeros(5 * DIM_text_pooling)
+        return np.zeros(5 * POOLED_DIM)
     scores = np.exp(words @ weight)
     attended = (scores / scores.sum()) @ words
     return np.concatenate([words.mean(0), words.max(0), words[0], words[-1], attended])
@@ -191,7 +189,7 @@ def pooled_by_hand(words: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def pooling_of_all_kinds(seed: int) -> TextPooling:
     torch.manual_seed(seed)
-    pooling = TextPooling(DIM_text_pooling, POOLINGS).double()
+    pooling = TextPooling(POOLED_DIM, POOLINGS).double()
     assert pooling.attention is not None
     torch.nn.init.normal_(pooling.attention.weight)
     return pooling
@@ -200,10 +198,10 @@ def pooling_of_all_kinds(seed: int) -> TextPooling:
 lengths_of_texts = st.lists(st.integers(0, 5), min_size=1, max_size=4)
 sizes_of_parts = st.sampled_from(
     [
-        (DIM_text_pooling,),
-        (1, DIM_text_pooling - 1),
-        (0, DIM_text_pooling),
-        (1, 1, DIM_text_pooling - 2),
+        (POOLED_DIM,),
+        (1, POOLED_DIM - 1),
+        (0, POOLED_DIM),
+        (1, 1, POOLED_DIM - 2),
     ]
 )
 
@@ -214,9 +212,7 @@ def test_each_text_as_if_alone_whatever_stands_in_the_padding(
 ) -> None:
     pooling = pooling_of_all_kinds(seed)
     assert pooling.attention is not None
-    vectors = torch.randn(
-        len(lengths), max(lengths) + padding, DIM_text_pooling, dtype=torch.float64
-    )
+    vectors = torch.randn(len(lengths), max(lengths) + padding, POOLED_DIM, dtype=torch.float64)
     parts = vectors.clone().requires_grad_(learns).split(sizes, dim=2)
     found = pooling([Vectors(part) for part in parts], torch.tensor(lengths)).detach().numpy()
     weight = pooling.attention.weight[0].detach().numpy()
@@ -231,9 +227,7 @@ def test_the_gradient_is_that_of_finite_differences(
 ) -> None:
     pooling = pooling_of_all_kinds(seed)
     assert pooling.attention is not None
-    vectors = torch.randn(
-        len(lengths), max(lengths) + padding, DIM_text_pooling, dtype=torch.float64
-    )
+    vectors = torch.randn(len(lengths), max(lengths) + padding, POOLED_DIM, dtype=torch.float64)
     fixed, learned = vectors[:, :, :1], vectors[:, :, 1:].clone().requires_grad_()
     assert torch.autograd.gradcheck(
         lambda learned, _: pooling([Vectors(fixed), Vectors(learned)], torch.tensor(lengths)),
@@ -243,8 +237,8 @@ def test_the_gradient_is_that_of_finite_differences(
 
 def test_attention_starts_as_the_mean() -> None:
     torch.manual_seed(0)
-    vectors, lengths = torch.randn(2, 4, DIM_text_pooling), torch.tensor([4, 2])
-    attention = TextPooling(DIM_text_pooling, ("attention",))([Vectors(vectors)], lengths)
+    vectors, lengths = torch.randn(2, 4, POOLED_DIM), torch.tensor([4, 2])
+    attention = TextPooling(POOLED_DIM, ("attention",))([Vectors(vectors)], lengths)
     torch.testing.assert_close(
-        attention, TextPooling(DIM_text_pooling, ("mean",))([Vectors(vectors)], lengths)
+        attention, TextPooling(POOLED_DIM, ("mean",))([Vectors(vectors)], lengths)
     )

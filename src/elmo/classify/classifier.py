@@ -321,6 +321,16 @@ class TextClassifier:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        # Only scikit-learn calls this, so that it stays an optional dependency.
+        tags: Any = require_extra("sklearn.utils", "study")
+        return tags.Tags(
+            estimator_type="classifier",
+            target_tags=tags.TargetTags(required=True),
+            classifier_tags=tags.ClassifierTags(),
+            input_tags=tags.InputTags(two_d_array=False, string=True),
+        )
+
     def __repr__(self) -> str:
         if not hasattr(self, "network"):
             return f"TextClassifier(model={str(self.model)!r}, not trained)"
