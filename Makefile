@@ -1,4 +1,4 @@
-# Every target makes its own environment: `make test` works on a fresh clone with Python ≥ 3.11.
+# Every target creates the environment it needs: `make test` works on a fresh clone with Python ≥ 3.11.
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +16,7 @@ STUDY := build/study$(if $(DATA),-$(DATA))
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(INSTALLED)  ## Make .venv with the package (editable) and what its checks need
+install: $(INSTALLED)  ## Create .venv with the package (editable) and the tools for the checks
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "elmo needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; run: make PYTHON=python3.11")'
@@ -24,10 +24,10 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	@touch $@
 
-study: $(INSTALLED)  ## Run the study on generated texts, in minutes; on AG News: make study DATA=ag_news
+study: $(INSTALLED)  ## Run the study on generated texts in minutes, or on AG News: make study DATA=ag_news
 	$(BIN)/elmo study $(DATA) --out $(STUDY) $(STUDY_FLAGS)
 
-test: lint types imports pytest wheel  ## Run every check below, as CI does
+test: lint types imports pytest wheel  ## Run all checks, as CI does
 
 lint: $(INSTALLED)  ## Check style and formatting (ruff)
 	$(BIN)/ruff check .
@@ -39,11 +39,11 @@ types: $(INSTALLED)  ## Check types (pyright, strict)
 imports: $(INSTALLED)  ## Check that imports point one way (import-linter)
 	$(BIN)/lint-imports
 
-# Each file's tests stay in one process, since what they share takes longer to make than to test.
-pytest: $(INSTALLED)  ## Run the tests, as many files at a time as there are cores
+# All tests of a file run in one process: their fixtures take longer than the tests.
+pytest: $(INSTALLED)  ## Run the tests, one process per core
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# --no-compile halves the time: only the modules that are imported get compiled.
+# --no-compile halves the time: only imported modules are compiled.
 wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, import every module
 	rm -rf $(WHEEL_DIR) $(WHEEL_VENV)
 	$(BIN)/python -m build --wheel --no-isolation --outdir $(WHEEL_DIR) . > /dev/null
@@ -51,19 +51,19 @@ wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, impo
 	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-compile $(WHEEL_DIR)/*.whl
 	$(WHEEL_VENV)/bin/python -I tests/check_wheel.py src
 
-soak: $(INSTALLED)  ## Run the long tests of failures: kills, lost machines, damaged files
+soak: $(INSTALLED)  ## Run the long fault tests: kills, lost machines, damaged files
 	ELMO_SOAK=1 $(BIN)/python -m pytest tests/faults
 
-# BENCH_FLAGS goes to all of them, such as "--repeats 1 --seconds 2 --anyway" for a rehearsal; flags
-# of one go to its own variable, such as time_to_quality_flags="--plain-seconds 60".
-bench: $(INSTALLED)  ## Measure speed and memory on an idle machine, for hours; makes docs/performance.md
+# BENCH_FLAGS is passed to all benchmarks, such as "--repeats 1 --seconds 2 --anyway" for a rehearsal;
+# flags of one benchmark have their own variable, such as time_to_quality_flags="--plain-seconds 60".
+bench: $(INSTALLED)  ## Measure speed and memory on an idle machine (hours) and write docs/performance.md
 	$(foreach one,$(BENCHMARKS),$(BIN)/python benchmarks/$(one).py $(BENCH_FLAGS) $($(one)_flags) &&) \
 	$(BIN)/python benchmarks/performance_page.py
 
-format: $(INSTALLED)  ## Mend what ruff can mend
+format: $(INSTALLED)  ## Fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## Remove everything that make has made
+clean:  ## Remove everything that make created
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
