@@ -32,6 +32,7 @@ def test_there_are_commands_to_check():
 def test_every_command_is_understood(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     corpus = write_corpus(tmp_path / "corpus.txt", documents=20)
+    Path("wide.toml").write_text("[model]\nhidden = 512\n")
     if "--from" in command:
         around = Surroundings(cache=tmp_path / "cache")
         pretrain([str(corpus)], "runs/news", tiny_config(), surroundings=around)

@@ -60,7 +60,6 @@ GUESSES = {
     "--label": ("--label-column",),
     "--max-length": ("--length", "--window", "--max-words"),
     "--workers": ("--threads",),
-    "--verbose": ("--json",),
 }
 
 
