@@ -62,7 +62,7 @@ def all_of_them(found: list[NDArray[np.float32]], gold: NDArray[np.int64]) -> st
     accuracies = spread([float((one.argmax(1) == gold).mean()) for one in found], len(gold))
     averaged = np.mean(found, axis=0).argmax(1) == gold
     return (
-        f"Mean and deviation: {accuracies.mean:.4f} ± {accuracies.deviation:.4f}. Their "
+        f"Mean and deviation: {accuracies['mean']:.4f} ± {accuracies['deviation']:.4f}. Their "
         f"probabilities averaged: {averaged.mean():.4f}. "
         f"{together([one.argmax(1) for one in found], gold)}"
     )

@@ -29,8 +29,8 @@ import numpy as np
 from elmo.config import from_json, to_json
 from elmo.files import read_json, sha256, write_json
 from elmo.runtime import machine_memory
-from elmo.study.jobs import end_with_parent
 from elmo.study.results import processor
+from elmo.study.runner import end_with_parent
 from elmo.text.corpus import LEXICON, ShardWriter, write_manifest
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
 

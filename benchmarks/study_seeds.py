@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from elmo.classify.data import encode_labels, label_names, read_labelled
 from elmo.classify.metrics import mcnemar
-from elmo.config import from_json
+from elmo.config import Json, from_json
 from elmo.files import read_json
-from elmo.study.results import Outcome, Spread, spread
+from elmo.study.results import spread
+from elmo.study.rows import Outcome
 
 HEAD = "| row | seed | train | development | test (95% interval) | macro F1 | p | layers weigh |"
 STEP = re.compile(r"row-(?P<row>.+?)(?:-seed(?P<seed>\d+))?")
@@ -37,7 +38,7 @@ def main() -> None:
     given = parser.parse_args()
     test = read_labelled(given.source)
     gold = encode_labels(test.labels or (), label_names(test.labels or ()))
-    steps = outcomes(given.study / "steps")
+    steps = outcomes(given.study / "cells")
     if unknown := {given.control, *(given.rows or ())} - steps.keys():
         sys.exit(f"{given.study} has no row {sorted(unknown)[0]!r}; it has {', '.join(steps)}")
     control = right(next(iter(steps[given.control].values())), gold)
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def outcomes(folder: Path) -> dict[str, dict[int, Outcome]]:
-    """What the steps of each row gave, by seed."""
+    """What the cells of each row gave, by seed."""
     found: dict[str, dict[int, Outcome]] = {}
     for path in sorted(folder.glob("row-*.json")):
         name = STEP.fullmatch(path.stem)
@@ -108,9 +109,9 @@ def line(row: str, seed: str, outcome: Outcome, p: float) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def summary(found: Spread) -> str:
+def summary(found: Json) -> str:
     """Mean and deviation over seeds."""
-    return f"| | **mean** | | | **{found.mean:.4f} ± {found.deviation:.4f}** | | | |"
+    return f"| | **mean** | | | **{found['mean']:.4f} ± {found['deviation']:.4f}** | | | |"
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from elmo.config import Json
 from elmo.files import write_text
-from elmo.study.formats import interval, p_cell, score, spread
-from elmo.study.plots import accuracy_figure
-from elmo.study.results import RowResult, StudyResults, read_results
+from elmo.study import plots
+from elmo.study.report import over_seeds, p_value, score
+from elmo.study.results import read_results
 
 HEAD = "| | test accuracy | 95% interval | macro F1 | train accuracy | paired p |"
 WHITE = '<rect width="100%" height="100%" fill="#ffffff"/>'
@@ -28,15 +29,15 @@ def main() -> None:
     given = parser.parse_args()
     results = read_results(given.results)
     if given.figure is not None:
-        write_text(given.figure, on_white(accuracy_figure(results).svg))
+        write_text(given.figure, on_white(plots.accuracy(results)))
     print("\n".join(table(results)))
 
 
-def table(results: StudyResults) -> Iterator[str]:
+def table(results: Json) -> Iterator[str]:
     """The lines of the table."""
     yield HEAD
     yield "|---" * (HEAD.count("|") - 1) + "|"
-    yield from (_line(row) for row in results.rows)
+    yield from (_line(row) for row in results["rows"])
 
 
 def on_white(svg: str) -> str:
@@ -45,14 +46,15 @@ def on_white(svg: str) -> str:
     return f"{opening}>{WHITE}{rest}\n"
 
 
-def _line(row: RowResult) -> str:
+def _line(row: Json) -> str:
+    test = row["test_accuracy"]
     cells = (
-        row.title,
-        spread(row.test_accuracy, len(row.seeds)),
-        interval(row.test_accuracy.low, row.test_accuracy.high),
-        score(row.test_macro_f1.mean),
-        score(row.train_accuracy.mean),
-        p_cell(row.paired.p) if row.paired else "",
+        row["title"],
+        over_seeds(test, len(row["seeds"])),
+        f"{score(test['low'])}–{score(test['high'])}",
+        score(row["test_macro_f1"]["mean"]),
+        score(row["train_accuracy"]["mean"]),
+        p_value(row["paired"]["p"]) if row["paired"] else "",
     )
     return f"| {' | '.join(cells)} |"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from elmo.embed.neighbours import find_neighbours
     from elmo.evaluate import evaluate_text
     from elmo.language_model import generate, open_model, predict, score
-    from elmo.study.runner import begin_study, run_study
+    from elmo.study.runner import run_study
     from elmo.text.sources import read_documents, resolve
 
 
@@ -21,7 +21,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Embedder",
     "TextClassifier",
-    "begin_study",
     "evaluate_text",
     "find_neighbours",
     "generate",
@@ -38,7 +37,6 @@ __all__ = [
 _HOMES = {
     "Embedder": "elmo.embed.embedder",
     "TextClassifier": "elmo.classify.classifier",
-    "begin_study": "elmo.study.runner",
     "evaluate_text": "elmo.evaluate",
     "find_neighbours": "elmo.embed.neighbours",
     "generate": "elmo.language_model",

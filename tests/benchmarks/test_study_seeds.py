@@ -11,8 +11,9 @@ from scipy.stats import binomtest
 
 import study_seeds
 from elmo.classify.metrics import measure
-from elmo.study.jobs import Steps
-from elmo.study.results import Outcome
+from elmo.config import to_json
+from elmo.files import write_json
+from elmo.study.rows import Outcome
 
 GOLD = [0, 1] * 10
 
@@ -30,12 +31,12 @@ def put(folder: Path, step: str, wrong: set[int]) -> None:
         parameters=1,
         layer_weights=(0.25, 0.75),
     )
-    Steps(folder).keep(step, {}, outcome)
+    write_json(folder / f"{step}.json", {"result": to_json(outcome)})
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    steps = tmp_path / "study" / "steps"
+    steps = tmp_path / "study" / "cells"
     steps.mkdir(parents=True)
     put(steps, "row-tfidf", {0, 1, 2, 3, 4, 5, 6, 7})
     put(steps, "row-svd-2-seed0", {0, 1})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.study.toys import toy_parts, toy_request
+from tests.study.toys import toy_parts
 
 from elmo.cli import study as studying
 from elmo.cli.main import main
@@ -16,60 +16,56 @@ from elmo.cli.main import parse as parse_line
 from elmo.cli.options import Arguments
 from elmo.cli.study import StudyDisplay, preset_of
 from elmo.study.config import PRESETS
-from elmo.study.jobs import State, StepProgress
+from elmo.study.runner import CellProgress, State
 
 # The live table: rows done, running and to come, and how long it will take.
 
 
-def step(name: str, row: str, state: State, share: float = 0.0) -> StepProgress:
-    return StepProgress(name=name, row=row, state=state, share=share, weight=100.0)
+def cell(name: str, row: str, state: State, fraction: float = 0.0) -> CellProgress:
+    return CellProgress(name=name, row=row, state=state, fraction=fraction, work=100.0)
 
 
-def drawn(display: StudyDisplay) -> str:
+def test_rows_done_running_and_to_come() -> None:
+    display = StudyDisplay()
+    for one in (
+        cell("tuning-tfidf-0", "TF-IDF", "cached"),
+        cell("row-tfidf", "TF-IDF", "done", 1.0),
+        cell("row-own-seed0", "Own words", "running", 0.25),
+        cell("row-own-seed1", "Own words", "waiting"),
+        cell("row-svd-2-seed0", "SVD", "waiting"),
+        cell("row-svd-2-seed1", "SVD", "failed"),
+    ):
+        display.show(one)
     console = Console(file=StringIO(), width=100)
     console.print(display.table())
     assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
-
-
-def test_rows_done_running_and_to_come(tmp_path: Path) -> None:
-    display = StudyDisplay()
-    display.begin(toy_request(tmp_path, rows=("tfidf", "own", "svd")))
-    for one in (
-        step("tuning-tfidf-0", "tfidf", "kept"),
-        step("row-tfidf", "tfidf", "done", 1.0),
-        step("row-own-seed0", "own", "running", 0.25),
-        step("row-own-seed1", "own", "waiting"),
-    ):
-        display.show(one)
-    lines = drawn(display).splitlines()
-    found = {line[:24].strip(): line[24:].split() for line in lines}
-    assert found["TF-IDF, linear SVM"] == ["2", "of", "2"]
-    assert found["Own word vectors alone"] == ["0", "of", "2", "row-own-seed0", "25%"]
-    assert found["SVD, window 2"] == ["to", "come"]
+    lines = console.file.getvalue().splitlines()
+    found = {line[:10].strip(): line[10:].split() for line in lines}
+    assert found["TF-IDF"] == ["2", "of", "2"]
+    assert found["Own words"] == ["0", "of", "2", "row-own-seed0", "25%"]
+    assert found["SVD"] == ["1", "of", "2", "failed"]
 
 
 def test_the_time_left_follows_from_the_work_of_this_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr(studying.time, "monotonic", lambda: now[0])
     display = StudyDisplay()
-    display.show(step("a", "one", "kept"))
-    display.show(step("b", "one", "waiting"))
-    display.show(step("c", "one", "waiting"))
+    display.show(cell("a", "one", "cached"))
+    display.show(cell("b", "one", "waiting"))
+    display.show(cell("c", "one", "waiting"))
     assert "left" not in display.overall()
     now[0] += 60
-    display.show(step("b", "one", "done", 1.0))
-    # One of two steps took a minute; what was kept took none of it.
+    display.show(cell("b", "one", "done", 1.0))
+    # One of two cells took a minute; the cached one took none of it.
     assert display.overall() == " 66.7% done in 0:01:00, about 0:01:00 left"
 
 
-def test_a_failure_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    display = StudyDisplay()
-    failed = StepProgress(name="x", row="svd-2", state="failed", note="no [words]")
-    display.show(failed)
-    assert "svd-2: failed: no [words]" in capsys.readouterr().err
+def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = CellProgress(name="x", row="SVD", state="failed", note="no [words]")
+    StudyDisplay().show(failed)
+    assert "SVD: x failed: no [words]" in capsys.readouterr().err
 
 
 FAST = ["--own-words", "4", "--least-steps", "2", "--epochs", "1", "--samples", "4", "--seeds", "0"]
@@ -108,14 +104,14 @@ def test_a_row_that_fails_gives_exit_code_1(
 ) -> None:
     flags = ["--rows", "majority", "svd", "--windows", "3", *FAST]
     assert main(["study", str(table), "--out", str(tmp_path / "out"), *flags]) == 1
-    assert "SVD, window 3: failed: " in capsys.readouterr().err
+    assert "SVD, window 3: vectors-svd-3 failed: " in capsys.readouterr().err
     assert "or give more text" in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--rows", "tfdif"], "no row is named 'tfdif' (did you mean 'tfidf'?)"),
+        (["--rows", "tfdif"], "got 'tfdif' (did you mean 'tfidf'?)"),
         (["--sweeps", "windw=3"], "did you mean 'window'"),
         (["--seeds", "1", "1"], "seeds: expected one or more, each once"),
         (["--label-column", "colour"], "colour"),

@@ -17,6 +17,7 @@ from elmo.classify.data import LabelledTexts
 from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
 from elmo.study.data import NoFeatures, StaticFeatures, read_parts, study_data
+from elmo.study.news import generate_news, read_senses
 
 # What a network reads of static vectors is each word's vector, brought to one loudness.
 
@@ -94,11 +95,11 @@ def test_words_given_with_a_vector_have_one_of_their_own_too() -> None:
 def test_given_vectors_are_read_and_must_fit(tmp_path: Path) -> None:
     path = tmp_path / "glove.txt"
     path.write_text("bank 1 2 3 4\nunheard 5 6 7 8\n")
-    found = study_data(toy_parts(), None, replace(TINY, word_vectors=str(path))).word_vectors
+    found = study_data(toy_parts(), replace(TINY, word_vectors=str(path))).word_vectors
     assert found is not None
     assert found.words == ("bank", "unheard")
     with pytest.raises(UserError, match="--own-words 4 or more"):
-        study_data(toy_parts(), None, replace(TINY, word_vectors=str(path), own_words=3))
+        study_data(toy_parts(), replace(TINY, word_vectors=str(path), own_words=3))
 
 
 def test_the_fingerprint_tells_words_classes_and_parts_apart() -> None:
@@ -133,4 +134,17 @@ def test_a_class_with_one_example_is_named(tmp_path: Path) -> None:
     parts = toy_parts()
     train = LabelledTexts(["x", "y", "z"], ["money", "money", "river"], ["1", "2", "3"])
     with pytest.raises(UserError, match="'river' has 1"):
-        study_data(replace(parts, train=train), None, TINY)
+        study_data(replace(parts, train=train), TINY)
+
+
+def test_without_texts_they_are_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo.study.data.GENERATED_ITEMS", (40, 12))
+    parts = read_parts([], [], TINY, folder=tmp_path)
+    assert parts.name == "generated"
+    assert parts.train.texts == [item.text for item in generate_news(40, 0)]
+    tested = generate_news(12, 0, part="test")
+    assert parts.test.labels == [item.label for item in tested]
+    assert parts.senses is not None
+    assert len(read_senses(parts.senses)) == sum(len(item.senses) for item in tested)
+    with pytest.raises(UserError, match="came without texts to train on"):
+        read_parts([], ["a.csv"], TINY, folder=tmp_path)

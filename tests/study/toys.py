@@ -13,8 +13,8 @@ from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.classify.data import LabelledTexts, development_split
 from elmo.study.config import QUICK, StudyConfig
 from elmo.study.data import LabelledParts, StudyData
-from elmo.study.jobs import Steps, StudyRequest
-from elmo.study.rows import Workbench
+from elmo.study.rows import Study
+from elmo.study.runner import run_study
 from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
 
 TOPICS = {
@@ -75,21 +75,13 @@ def toy_data() -> StudyData:
     )
 
 
-def toy_bench(folder: Path, **changes: Any) -> Workbench:
-    return Workbench(
-        config=replace(TINY, **changes),
-        data=toy_data(),
-        folder=folder,
-        steps=Steps(folder / "steps"),
-    )
+def toy_study(folder: Path, **changes: Any) -> Study:
+    return Study(config=replace(TINY, **changes), data=toy_data(), folder=folder)
 
 
-def toy_request(out: Path, **changes: Any) -> StudyRequest:
-    return StudyRequest(
-        parts=toy_parts(),
-        out=out,
-        config=replace(TINY, **changes),
-        pretraining=TINY_BILM,
-        preset="quick",
-        command="elmo study toy",
-    )
+def run_toy(out: Path, **changes: Any) -> Any:
+    """Run a whole study; `changes` are those of its settings, or arguments of `run_study`."""
+    names = ("model", "pretraining", "fresh", "on_progress", "shows_texts")
+    arguments: dict[str, Any] = {"pretraining": TINY_BILM, "preset": "quick", "command": "elmo"}
+    arguments |= {name: changes.pop(name) for name in names if name in changes}
+    return run_study(toy_parts(), out, replace(TINY, **changes), **arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,11 @@ from elmo.cli.options import Arguments, Command, add_reading
 from elmo.study.config import PRESETS, StudyConfig
 
 if TYPE_CHECKING:
-    from elmo.study.jobs import StepProgress, StudyRequest
-    from elmo.study.results import StudyResults
+    from elmo.config import Json
+    from elmo.study.data import LabelledParts
+    from elmo.study.runner import CellProgress
 
-ENDED = ("done", "kept", "failed")
-ANALYSES = {"sweeps": "Sweeps", "words": "Ambiguous words", "senses": "Senses"}
+ENDED = ("done", "cached", "failed")
 
 
 def study_command() -> Command:
@@ -45,7 +44,7 @@ def study_command() -> Command:
     )
     command.option(
         "--out FOLDER",
-        "Folder for the report and all finished steps (default: study).",
+        "Folder for the report and all finished cells (default: study).",
         type=Path,
         default=Path("study"),
     )
@@ -63,6 +62,7 @@ def study_command() -> Command:
         "Settings to start from (default: quick for generated texts, standard for others).",
     )
     command.option("--report-only", "Write the report again from results.json in the folder.")
+    command.option("--fresh", "Start over, forgetting what the folder holds of an earlier study.")
     command.option("--no-texts", "Show row numbers where texts may not be published.")
     command.option(
         "--feature-memory GB",
@@ -89,54 +89,60 @@ def preset_of(args: Arguments) -> str:
 
 def run_study(args: Arguments) -> int:
     """Run the study with a live table, write the report, print the main table."""
-    from elmo.config import to_json
+    from elmo.study.data import read_parts
     from elmo.study.report import write_report
-    from elmo.study.results import read_results
-    from elmo.study.runner import begin_study
+    from elmo.study.results import read_results, write_results
     from elmo.study.runner import run_study as run
 
     if args.report_only:
         results = read_results(args.out / "results.json")
     else:
         with StudyDisplay(quiet=args.quiet) as display:
-            request = begin_study(
+            parts = read_parts(
                 args.sources,
+                args.test,
+                args.config,
+                args.read,
+                args.labels.label_column,
+                folder=args.out / "news",
+            )
+            display.begin(parts)
+            results = run(
+                parts,
                 args.out,
                 args.config,
-                test=args.test,
                 model=args.model,
-                read=args.read,
-                label_column=args.labels.label_column,
                 preset=preset_of(args),
                 feature_memory=args.feature_memory,
                 shows_texts=not args.no_texts,
                 command=args.command_line,
+                fresh=args.fresh,
+                on_progress=display.show,
             )
-            display.begin(request)
-            results = run(request, display.show)
+        # Before the figures: whatever happens to them, the numbers are not lost.
+        write_results(results, args.out)
     write_report(results, args.out)
     if args.json:
-        print_json(to_json(results))
+        print_json(results)
     else:
         _print_results(results, args.out)
-    return 1 if results.failed else 0
+    return 1 if results["failed"] else 0
 
 
-def _print_results(results: StudyResults, folder: Path) -> None:
+def _print_results(results: Json, folder: Path) -> None:
     rows = [
         [
-            row.title,
-            f"{row.test_accuracy.mean:.4f}",
-            f"{row.test_accuracy.deviation:.4f}",
-            f"{row.test_macro_f1.mean:.4f}",
-            f"{row.train_accuracy.mean:.4f}",
-            "" if row.paired is None else f"{row.paired.p:.1g}",
+            row["title"],
+            f"{row['test_accuracy']['mean']:.4f}",
+            f"{row['test_accuracy']['deviation']:.4f}",
+            f"{row['test_macro_f1']['mean']:.4f}",
+            f"{row['train_accuracy']['mean']:.4f}",
+            f"{row['paired']['p']:.1g}" if row["paired"] else "",
         ]
-        for row in results.rows
+        for row in results["rows"]
     ]
     print_table(rows, ["row", "test accuracy", "±", "macro F1", "train", "p"])
-    against = next((row.paired.against for row in results.rows if row.paired is not None), None)
-    if against is not None:
+    for against in {row["paired"]["against"] for row in results["rows"] if row["paired"]}:
         print(f"p: McNemar's test against {against}, the best static row on development")
     print(f"{safe(str(folder / 'report.html'))}, report.pdf and results.json")
 
@@ -148,69 +154,52 @@ class StudyDisplay(Display):
         super().__init__(quiet=quiet)
         self._table = Live(console=self._console, refresh_per_second=2, transient=True)
         self._live = self._table
-        self._titles: dict[str, str] = {}
-        self._planned: dict[str, float] = {}
-        self._steps: dict[str, StepProgress] = {}
+        self._cells: dict[str, CellProgress] = {}
         self._started = self._last = time.monotonic()
 
-    def begin(self, request: StudyRequest) -> None:
-        """Say what is studied, and note the rows to come."""
-        from elmo.study.rows import planned
-
-        plan = planned(request)
-        self._titles = {row.name: row.title for row in plan} | ANALYSES
-        self._planned = {row.name: row.work for row in plan}
-        parts = request.parts
+    def begin(self, parts: LabelledParts) -> None:
+        """Say what is studied."""
         what = "texts that elmo generates" if parts.name == "generated" else parts.name
         train, test = len(parts.train.texts), len(parts.test.texts)
         self.line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
 
-    def show(self, step: StepProgress) -> None:
-        """Show the progress of a step."""
-        before = self._steps.get(step.name)
-        self._steps[step.name] = step
-        if step.state == "failed":
-            self.line(f"{self._titles.get(step.row, step.row)}: failed: {step.note}")
+    def show(self, cell: CellProgress) -> None:
+        """Show the progress of a cell."""
+        before = self._cells.get(cell.name)
+        self._cells[cell.name] = cell
+        if cell.state == "failed":
+            self.line(f"{cell.row}: {cell.name} failed: {cell.note}")
         if self.is_terminal:
             self._table.update(self.table())
             return
-        ended = step.state == "done" and (before is None or before.state != "done")
+        ended = cell.state == "done" and (before is None or before.state != "done")
         due = time.monotonic() - self._last >= SECONDS_BETWEEN_LINES
-        if ended or (step.state == "running" and due):
+        if ended or (cell.state == "running" and due):
             self._last = time.monotonic()
-            state = "done" if ended else f"{step.share:.0%}"
-            self.line(f"{self.overall()}  {step.name}: {state}")
+            state = "done" if ended else f"{cell.fraction:.0%}"
+            self.line(f"{self.overall()}  {cell.name}: {state}")
 
     def table(self) -> Table:
-        """One line per row: how many of its steps are done, and which ones are running."""
+        """One line per row: how many of its cells are done, and which are running."""
         table = Table(title=self.overall(), title_justify="left", box=None)
-        for column in ("row", "steps", "now"):
+        for column in ("row", "cells", "now"):
             table.add_column(column, overflow="ellipsis", no_wrap=True)
-        for name in dict.fromkeys([*self._planned, *(step.row for step in self._steps.values())]):
-            steps = [step for step in self._steps.values() if step.row == name]
-            done = sum(step.state in ENDED for step in steps)
-            counted = f"{done} of {len(steps)}" if steps else "to come"
-            table.add_row(self._titles.get(name, name), counted, _running(steps))
+        for row in dict.fromkeys(cell.row for cell in self._cells.values()):
+            cells = [cell for cell in self._cells.values() if cell.row == row]
+            done = sum(cell.state in ENDED for cell in cells)
+            running = [f"{c.name} {c.fraction:.0%}" for c in cells if c.state == "running"]
+            failed = ["failed"] if any(cell.state == "failed" for cell in cells) else []
+            table.add_row(row, f"{done} of {len(cells)}", ", ".join(failed or running))
         return table
 
     def overall(self) -> str:
-        """How much of all work is done, and how long the rest will take."""
-        steps = self._steps.values()
-        done = sum(step.weight * (1.0 if step.state in ENDED else step.share) for step in steps)
-        kept = sum(step.weight for step in steps if step.state == "kept")  # by an earlier session
-        known = dict.fromkeys(self._planned, 0.0)
-        for step in steps:
-            known[step.row] = known.get(step.row, 0.0) + step.weight
-        # All steps of a row are known once its last stage has started; until then the plan counts.
-        total = sum(max(work, self._planned.get(row, 0.0)) for row, work in known.items())
+        """What fraction of the work is done, and about how long the rest takes."""
+        cells = self._cells.values()
+        total = sum(cell.work for cell in cells)
+        done = sum(c.work * (1.0 if c.state in ENDED else c.fraction) for c in cells)
+        cached = sum(cell.work for cell in cells if cell.state == "cached")
         elapsed = time.monotonic() - self._started
-        left = clock(elapsed * (total - done) / (done - kept)) if done > kept else ""
-        shown = f", about {left} left" if left else ""
-        return f"{done / max(total, 1e-9):6.1%} done in {clock(elapsed)}{shown}"
-
-
-def _running(steps: Sequence[StepProgress]) -> str:
-    if any(step.state == "failed" for step in steps):
-        return "failed"
-    running = [step for step in steps if step.state == "running"]
-    return ", ".join(f"{step.name} {step.share:.0%}" for step in running)
+        text = f"{done / max(total, 1e-9):6.1%} done in {clock(elapsed)}"
+        if done <= cached:
+            return text
+        return f"{text}, about {clock(elapsed * (total - done) / (done - cached))} left"

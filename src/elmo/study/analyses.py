@@ -1,357 +1,358 @@
-"""Beyond the table: frozen draws, accuracy against the number of labels, sweeps of settings."""
+"""Beyond the table: draws of frozen weights, fewer labels, sweeps of settings, words and senses.
+
+The first three are cells, made here and gathered here; words and senses read the embeddings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.config import Json, nearest, to_json
 from elmo.embed.config import MixConfig, NeighbourConfig
 from elmo.embed.embedder import Embedder
 from elmo.embed.neighbours import cosines, find_neighbours
+from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
+from elmo.study.config import StudyConfig
 from elmo.study.data import StudyData
-from elmo.study.jobs import Job, StepProgress, Watcher
-from elmo.study.news import SenseRow, read_senses, sense_accuracy
-from elmo.study.results import (
+from elmo.study.news import read_senses, sense_accuracy
+from elmo.study.results import best_static, spread
+from elmo.study.rows import (
     ELMO,
-    AmbiguousWord,
-    ContextNeighbour,
-    Draw,
-    Draws,
-    InContext,
+    METHODS,
+    NETWORK_CANDIDATES,
+    Cell,
     Outcome,
     Row,
-    RowResult,
-    SamplePoint,
-    SenseAccuracy,
-    StaticNeighbour,
-    spread,
-)
-from elmo.study.rows import (
-    Choice,
-    Comparison,
-    NetworkSettings,
-    SvmSettings,
-    Workbench,
-    best_static,
-    row_training,
-    sample_work,
-    svm_job,
+    Settings,
+    classifier_config,
+    row_cells,
 )
 
+DRAWS, SAMPLES, SWEEPS = "Draws of frozen λs", "Fewer labels", "Sweeps"
+SWEPT = ("window", "dim", "hidden", "mix-pull", "learning-rate")
+SWEEP_WINDOW = 5
+NEIGHBOURS, AROUND = 6, 6
+MOST_OCCURRENCES, LEAST_OCCURRENCES = 100, 4
+SEARCHED = 1_500
 
-def draw_jobs(bench: Workbench, choices: Mapping[str, Choice]) -> list[Job]:
-    """One training a draw, and one of learned weights, on the same rows with the same seed."""
-    mixes = {
-        f"draws-{seed}": MixConfig(mix="frozen", mix_seed=seed)
-        for seed in range(bench.config.draws)
-    }
+Outcomes = Mapping[str, Outcome]
+
+
+def _network_cell(
+    name: str, row: str, config: StudyConfig, mix: MixConfig, settings: Settings, rows: int
+) -> Cell:
+    """A training with the first seed on some of the rows, of which only the test rows are asked."""
+    return Cell(
+        name=name,
+        row=row,
+        kind="network",
+        embedding=ELMO,
+        classifier=classifier_config(config, mix, config.seeds[0], settings),
+        seed=config.seeds[0],
+        train_rows=rows,
+        measures_train=False,
+        least_steps=config.least_steps,
+    )
+
+
+# Draws of frozen weights.
+
+
+def draw_cells(config: StudyConfig, settings: Settings = NETWORK_CANDIDATES[0]) -> list[Cell]:
+    """One training per draw, and one of learned weights on the same rows with the same seed."""
+    mixes = {f"draws-{n}": MixConfig(mix="frozen", mix_seed=n) for n in range(config.draws)}
     if mixes:
-        mixes["draws-trainable"] = MixConfig(mix="trainable")
-    settings = choices["frozen"].best if "frozen" in choices else NetworkSettings()
-    assert isinstance(settings, NetworkSettings)
-    work = min(bench.config.draw_rows, bench.data.train_count) * bench.config.epochs
+        mixes["draws-trainable"] = MixConfig()
     return [
-        bench.job(
-            name,
-            "draws",
-            ELMO,
-            bench.training(
-                settings.on(bench.classifier(mix, bench.config.seeds[0])),
-                rows=bench.config.draw_rows,
-                measures_train=False,
-            ),
-            work=work,
-        )
+        _network_cell(name, DRAWS, config, mix, settings, config.draw_rows)
         for name, mix in mixes.items()
     ]
 
 
-def draws_found(bench: Workbench, results: Mapping[str, Any]) -> Draws | None:
+def gather_draws(config: StudyConfig, data: StudyData, outcomes: Outcomes) -> Json | None:
     """What the draws gave; those that failed are left out."""
-    learned = results.get("draws-trainable")
+    learned = outcomes.get("draws-trainable")
     draws = [
-        Draw(
-            seed=seed,
-            layer_weights=one.layer_weights,
-            development_accuracy=one.development_accuracy,
-            test_accuracy=one.test.accuracy.value,
-        )
-        for seed in range(bench.config.draws)
-        if isinstance(one := results.get(f"draws-{seed}"), Outcome) and one.layer_weights
+        {
+            "seed": seed,
+            "layer_weights": outcome.layer_weights,
+            "development_accuracy": outcome.development_accuracy,
+            "test_accuracy": outcome.test.accuracy.value,
+        }
+        for seed in range(config.draws)
+        if (outcome := outcomes.get(f"draws-{seed}"))
     ]
-    if not draws or not isinstance(learned, Outcome):
+    if not draws or learned is None:
         return None
-    return Draws(
-        train_rows=min(bench.config.draw_rows, len(bench.data.split.train)),
-        draws=tuple(draws),
-        trainable_test_accuracy=learned.test.accuracy.value,
-    )
+    return {
+        "train_rows": min(config.draw_rows, len(data.split.train)),
+        "draws": draws,
+        "trainable_test_accuracy": learned.test.accuracy.value,
+    }
 
 
-def sample_jobs(bench: Workbench, rows: Sequence[Row], choices: Mapping[str, Choice]) -> list[Job]:
-    """Trainings with few labels a class; numbers that the smallest class does not have are out."""
-    return [
-        _sample_job(bench, row, choices.get(row.name), per_class, seed)
-        for row in rows
-        for per_class in possible_samples(bench)
-        for seed in bench.config.seeds
-    ]
+# Accuracy against the number of labels.
 
 
-def samples_found(
-    bench: Workbench, rows: Sequence[Row], results: Mapping[str, Any], full: Sequence[RowResult]
-) -> tuple[SamplePoint, ...]:
-    """The points of the curve, those of all rows at their end."""
-    points: list[SamplePoint] = []
-    classes = len(bench.data.labels)
-    for row in rows:
-        for per_class in possible_samples(bench):
-            found = [
-                one.test.accuracy.value
-                for seed in bench.config.seeds
-                if isinstance(one := results.get(_sample_name(row, per_class, seed)), Outcome)
-            ]
-            if found:
-                accuracy = spread(found, len(bench.data.test))
-                points.append(
-                    SamplePoint(
-                        row=row.name,
+def curve_rows(
+    rows: Sequence[Row], outcomes: Mapping[str, Sequence[Outcome]] | None = None
+) -> dict[str, Row]:
+    """The rows of the curve by role: TF-IDF, the best skip-gram on development rows, trainable λs.
+
+    Without outcomes, as when a study is planned, the first skip-gram stands for the best.
+    """
+    present = [row for row in rows if outcomes is None or row.name in outcomes]
+    curves = {row.name: row for row in present if row.name in ("tfidf", "trainable")}
+    skip_grams = [row for row in present if row.name.startswith("skipgram-")]
+    best = best_static(skip_grams, outcomes) if outcomes else next(iter(skip_grams), None)
+    roles = {"tfidf": curves.get("tfidf"), "skipgram": best, "trainable": curves.get("trainable")}
+    return {role: row for role, row in roles.items() if row is not None}
+
+
+def sample_cells(
+    config: StudyConfig, data: StudyData, curves: Mapping[str, Row], chosen: Mapping[str, Settings]
+) -> list[Cell]:
+    """Trainings with few labels per class, as far as the smallest class has as many."""
+    cells: list[Cell] = []
+    for role, row in curves.items():
+        for per_class in _sizes(config, data):
+            base = row_cells(config, row, chosen.get(row.name))
+            for seed in config.seeds:
+                cell = base[0] if row.kind == "tfidf" else base[config.seeds.index(seed)]
+                cells.append(
+                    replace(
+                        cell,
+                        name=f"samples-{role}-{per_class}-seed{seed}",
+                        row=SAMPLES,
+                        seed=seed,
                         per_class=per_class,
-                        train_rows=per_class * classes,
-                        test_accuracy=accuracy,
+                        measures_train=False,
                     )
                 )
-        for one in full:
-            if one.name == row.name and points:
-                count = len(bench.data.split.train)
-                points.append(
-                    SamplePoint(
-                        row=row.name,
-                        per_class=None,
-                        train_rows=count,
-                        test_accuracy=one.test_accuracy,
-                    )
-                )
-    return tuple(points)
+    return cells
 
 
-def possible_samples(bench: Workbench) -> list[int]:
-    """The numbers of labels a class that there are."""
-    data = bench.data
-    smallest = min(
-        int((data.classes[data.split.train] == one).sum()) for one in range(len(data.labels))
-    )
-    return [number for number in bench.config.samples if 2 <= number <= smallest]
-
-
-def curve_rows(compared: Comparison) -> list[Row]:
-    """The rows of the curve: TF-IDF, the best skip-gram on development rows, trainable λs."""
-    chosen = {"tfidf", "trainable"}
-    skip_grams = [row for row in compared.rows if row.name.startswith("skipgram-")]
-    best = best_static(skip_grams, compared.outcomes)
-    if best is not None:
-        chosen.add(best.name)
-    return [row for row in compared.rows if row.name in chosen & set(compared.outcomes)]
-
-
-def _sample_name(row: Row, per_class: int, seed: int) -> str:
-    return f"samples-{row.name}-{per_class}-seed{seed}"
-
-
-def _sample_job(
-    bench: Workbench, row: Row, choice: Choice | None, per_class: int, seed: int
-) -> Job:
-    name = _sample_name(row, per_class, seed)
-    if row.kind == "tfidf":
-        best = SvmSettings() if choice is None else choice.best
-        assert isinstance(best, SvmSettings)
-        return svm_job(bench, name, "samples", best, per_class, seed)
-    training = replace(
-        row_training(bench, row, choice, seed), per_class=per_class, measures_train=False
-    )
-    work = sample_work(bench.config, per_class * len(bench.data.labels))
-    return bench.job(name, "samples", row.embedding, training, work=work)
-
-
-# How well embeddings tell the senses of ambiguous words apart, where the senses are known.
-
-
-def sense_accuracies_of(
+def gather_samples(
+    config: StudyConfig,
     data: StudyData,
-    senses: Path,
-    embedder: Embedder | None,
-    static: tuple[str, StaticVectors] | None,
-) -> tuple[SenseAccuracy, ...]:
-    """Static vectors first, which cannot do it, then the layers of a biLM."""
-    marks = read_senses(senses)
-    found: list[SenseAccuracy] = []
-    if static is not None:
-        title, vectors = static
-        found.append(_score(title, vectors.embed([mark.word for mark in marks]), marks))
-    if embedder is not None:
-        layers = _layers_at(data, embedder, marks)
-        found += [
-            _score(f"ELMo layer {number}", layer, marks) for number, layer in enumerate(layers)
-        ]
-    return tuple(found)
+    curves: Mapping[str, Row],
+    outcomes: Outcomes,
+    rows: Sequence[Json],
+) -> list[Json]:
+    """The points of the curves; each ends with what its row reaches with all labels."""
+    full = {row["name"]: row["test_accuracy"] for row in rows}
+    points: list[Json] = []
+    for role, row in curves.items():
+        for per_class in _sizes(config, data):
+            names = [f"samples-{role}-{per_class}-seed{seed}" for seed in config.seeds]
+            found = [outcomes[name].test.accuracy.value for name in names if name in outcomes]
+            if found:
+                point = {"row": row.name, "per_class": per_class}
+                point |= {"train_rows": per_class * len(data.labels)}
+                points.append(point | {"test_accuracy": spread(found, len(data.test))})
+        if points and row.name in full:
+            point = {"row": row.name, "per_class": None, "train_rows": len(data.split.train)}
+            points.append(point | {"test_accuracy": full[row.name]})
+    return points
 
 
-def _layers_at(data: StudyData, embedder: Embedder, marks: list[SenseRow]) -> NDArray[np.float32]:
-    """The layers of each marked word in its text, (layers, marks, dim)."""
-    rows = sorted({mark.row for mark in marks})
-    texts = [data.words[data.train_count + row] for row in rows]
-    layers = dict(zip(rows, embedder.encode(texts, output="tokens", layer="all"), strict=True))
-    return np.stack([layers[mark.row][:, mark.place] for mark in marks], axis=1)
+def _sizes(config: StudyConfig, data: StudyData) -> list[int]:
+    counts = np.bincount(data.classes[data.split.train], minlength=len(data.labels))
+    return [number for number in config.samples if 2 <= number <= counts.min()]
 
 
-def _score(title: str, vectors: NDArray[np.float32], marks: list[SenseRow]) -> SenseAccuracy:
-    score = sense_accuracy(
-        vectors,
-        [mark.word for mark in marks],
-        [mark.sense for mark in marks],
-        [mark.row for mark in marks],
-    )
-    return SenseAccuracy(
-        embedding=title,
-        accuracy=score.accuracy,
-        chance=score.chance,
-        occurrences=score.occurrences,
-    )
+# Sweeps: one setting varied, all others unchanged.
 
 
-# Ambiguous words: one list of static neighbours against a list a context.
+@dataclass(frozen=True)
+class SweepPoint:
+    """One value of one setting for one row."""
+
+    setting: str
+    row: str
+    value: float
+    cell: Cell
 
 
-SHOWN = 6
-OCCURRENCES = 100
-"""Of a word, so many are compared to find two that are far apart."""
-LEAST_OCCURRENCES = 4
-SEARCHED = 1_500
-AROUND = 6
-"""Words on either side that are shown of a neighbour's text."""
+def sweep_points(config: StudyConfig) -> list[SweepPoint]:
+    """Read setting=value,value,… and make one cell per value and row that has the setting."""
+    points: list[SweepPoint] = []
+    for text in config.sweeps:
+        setting, equals, values = text.partition("=")
+        if not equals or setting not in SWEPT:
+            raise UserError(
+                f"--sweeps: expected setting=value,value,… with a setting out of "
+                f"{', '.join(SWEPT)}; got {text!r}{nearest(setting, SWEPT)}"
+            )
+        for value in (_number(setting, one, text) for one in values.split(",")):
+            rows = {"trainable": ELMO}
+            if setting == "window":
+                rows = {method: f"{method}-{value:g}" for method in METHODS}
+            elif setting == "dim":
+                size = "" if value == config.static_dim else f"-dim{value:g}"
+                rows = {method: f"{method}-{SWEEP_WINDOW}{size}" for method in METHODS}
+            elif setting == "hidden":
+                rows = {"trainable": f"{ELMO}-hidden{value:g}"}
+            mix = MixConfig(mix_pull=value if setting == "mix-pull" else 0.0)
+            settings = dict(NETWORK_CANDIDATES[0])
+            if setting == "learning-rate":
+                settings["learning_rate"] = value
+            for row, embedding in rows.items():
+                name = f"sweep-{setting}-{row}-{value:g}"
+                cell = _network_cell(name, SWEEPS, config, mix, settings, config.sweep_rows)
+                cell = replace(cell, embedding=embedding)
+                points.append(SweepPoint(setting, row, value, cell))
+    return points
 
 
-def ambiguous_word(
-    word: str,
+def gather_sweeps(
+    config: StudyConfig,
+    data: StudyData,
+    points: Sequence[SweepPoint],
+    outcomes: Outcomes,
+    notes: Mapping[str, str],
+) -> list[Json]:
+    """One curve per setting and row; `notes` say more of an embedding."""
+    curves: dict[tuple[str, str], Json] = {}
+    rows = min(config.sweep_rows, len(data.split.train))
+    for point in points:
+        if outcome := outcomes.get(point.cell.name):
+            empty: Json = {
+                "setting": point.setting,
+                "row": point.row,
+                "train_rows": rows,
+                "points": [],
+            }
+            curves.setdefault((point.setting, point.row), empty)["points"].append(
+                {
+                    "value": point.value,
+                    "development_accuracy": outcome.development_accuracy,
+                    "test_accuracy": outcome.test.accuracy.value,
+                    "note": notes.get(point.cell.embedding),
+                }
+            )
+    return list(curves.values())
+
+
+def _number(setting: str, value: str, text: str) -> float:
+    whole = setting in ("window", "dim", "hidden")
+    try:
+        number = int(value) if whole else float(value)
+    except ValueError:
+        kind = "whole numbers" if whole else "numbers"
+        raise UserError(
+            f"--sweeps: expected {kind} after {setting}=, got {value!r} in {text!r}"
+        ) from None
+    if not (0 <= number <= 1e9) or (number == 0 and setting != "mix-pull"):
+        raise UserError(f"--sweeps: {setting} cannot be {value} (in {text!r})")
+    return number
+
+
+# Words with several senses.
+
+
+def ambiguous_words(
+    words: Sequence[str],
     data: StudyData,
     embedder: Embedder,
-    static_row: str,
-    static: StaticVectors,
+    static: Row,
+    vectors: StaticVectors,
     *,
     shows_texts: bool,
-) -> AmbiguousWord | None:
-    """A word in the two contexts that are farthest apart; none if the texts hardly hold it."""
-    rows = [int(row) for row in data.test if word in data.words[int(row)]][:OCCURRENCES]
-    if len(rows) < LEAST_OCCURRENCES or word not in static.ids:
-        return None
-    contexts = [
-        _in_context(word, row, data, embedder, shows_texts)
-        for row in _farthest(word, rows, data, embedder)
-    ]
-    neighbours = tuple(
-        StaticNeighbour(word=one.word, similarity=one.similarity)
-        for one in static.nearest(word, SHOWN)
-    )
-    return AmbiguousWord(
-        word=word, static_row=static_row, static=neighbours, contexts=tuple(contexts)
-    )
+) -> Iterator[Json | None]:
+    """Each word in the two contexts farthest apart; none for one that test texts hardly have.
 
-
-def _farthest(
-    word: str, rows: Sequence[int], data: StudyData, embedder: Embedder
-) -> tuple[int, int]:
-    """The two texts in which the word's vectors differ most."""
-    texts = [data.words[row] for row in rows]
-    layers = embedder.encode(texts, output="tokens", layer="top")
-    vectors = np.stack(
-        [layer[words.index(word)] for layer, words in zip(layers, texts, strict=True)]
-    )
-    similarities = np.stack([cosines(vectors, one) for one in vectors])
-    first, second = np.unravel_index(int(similarities.argmin()), similarities.shape)
-    return rows[int(first)], rows[int(second)]
+    Its nearest words by a static vector are always the same; those in context need not be.
+    """
+    # The same training texts for every word.
+    drawn = np.random.default_rng(0).permutation(data.train_count)[:SEARCHED]
+    searched: list[int] = np.sort(drawn).tolist()
+    for word in words:
+        rows = [int(row) for row in data.test if word in data.words[int(row)]][:MOST_OCCURRENCES]
+        if len(rows) < LEAST_OCCURRENCES or word not in vectors.ids:
+            yield None
+            continue
+        texts = [data.words[row] for row in rows]
+        layers = embedder.encode(texts, output="tokens", layer="top")
+        found = np.stack([layer[t.index(word)] for layer, t in zip(layers, texts, strict=True)])
+        similar = np.stack([cosines(found, vector) for vector in found])  # (texts, texts)
+        pair = np.unravel_index(int(similar.argmin()), similar.shape)
+        nearest_words = vectors.nearest(word, NEIGHBOURS)
+        yield {
+            "word": word,
+            "static_row": static.name,
+            "static": [{"word": n.word, "similarity": n.similarity} for n in nearest_words],
+            "contexts": [
+                _in_context(word, rows[int(idx)], data, embedder, searched, shows_texts)
+                for idx in pair
+            ],
+        }
 
 
 def _in_context(
-    word: str, row: int, data: StudyData, embedder: Embedder, shows_texts: bool
-) -> InContext:
-    searched = np.sort(np.random.default_rng(0).permutation(data.train_count)[:SEARCHED])
+    word: str,
+    row: int,
+    data: StudyData,
+    embedder: Embedder,
+    searched: Sequence[int],
+    shows_texts: bool,
+) -> Json:
     found = find_neighbours(
         embedder,
         data.words[row].index(word),
         data.words[row],
-        [data.words[int(one)] for one in searched],
-        NeighbourConfig(count=SHOWN, distinct="word", texts=SEARCHED),
+        [data.words[one] for one in searched],
+        NeighbourConfig(count=NEIGHBOURS, distinct="word", texts=SEARCHED),
     )
-    neighbours = tuple(
-        ContextNeighbour(
-            word=one.word,
-            similarity=one.similarity,
-            text=_around(one.words, one.position) if shows_texts else None,
-            row=int(searched[one.text_number]),
+    neighbours: list[Json] = []
+    for near in found.neighbours:
+        first, last = max(0, near.position - AROUND), near.position + AROUND + 1
+        before, after = "… " if first else "", " …" if last < len(near.words) else ""
+        neighbours.append(
+            {
+                "word": near.word,
+                "similarity": near.similarity,
+                "text": before + " ".join(near.words[first:last]) + after if shows_texts else None,
+                "row": searched[near.text_number],
+            }
         )
-        for one in found.neighbours
-    )
     text = " ".join(data.words[row]) if shows_texts else None
-    return InContext(text=text, row=row - data.train_count, neighbours=neighbours)
-
-
-def _around(words: Sequence[str], position: int) -> str:
-    first, last = max(0, position - AROUND), position + AROUND + 1
-    before, behind = "… " if first else "", " …" if last < len(words) else ""
-    return before + " ".join(words[first:last]) + behind
-
-
-# Words and their senses: neighbours of ambiguous words, and how well layers tell senses apart.
-
-
-def ambiguous_words(
-    bench: Workbench, compared: Comparison, watcher: Watcher, *, shows_texts: bool
-) -> tuple[AmbiguousWord, ...]:
-    """The ambiguous words that the texts hold, if both kinds of embedding were compared."""
-    static = compared.best_static()
-    if static is None or not compared.has(ELMO):
-        return ()
-    vectors = StaticVectors.load(bench.vectors_path(static.embedding))
-    embedder = Embedder(bench.bilms[ELMO].loaded)
-    found: list[AmbiguousWord] = []
-    words = bench.config.words
-    for done, word in enumerate(words):
-        watcher(_progress("words", done / len(words)))
-        one = ambiguous_word(
-            word, bench.data, embedder, static.name, vectors, shows_texts=shows_texts
-        )
-        if one is not None:
-            found.append(one)
-    watcher(_progress("words", 1.0))
-    return tuple(found)
+    return {"text": text, "row": row - data.train_count, "neighbours": neighbours}
 
 
 def sense_accuracies(
-    bench: Workbench, compared: Comparison, senses: Path | None, watcher: Watcher
-) -> tuple[SenseAccuracy, ...]:
-    """How well each embedding tells senses apart, where they are known."""
-    if senses is None:
-        return ()
-    watcher(_progress("senses", 0.0))
-    static = compared.best_static()
-    vectors = None if static is None else StaticVectors.load(bench.vectors_path(static.embedding))
-    found = sense_accuracies_of(
-        bench.data,
-        senses,
-        Embedder(bench.bilms[ELMO].loaded) if ELMO in bench.bilms else None,
-        None if static is None or vectors is None else (static.title, vectors),
-    )
-    watcher(_progress("senses", 1.0))
-    return found
-
-
-def _progress(row: str, share: float) -> StepProgress:
-    return StepProgress(
-        name=row, row=row, state="done" if share >= 1 else "running", share=share, weight=1.0
-    )
+    data: StudyData,
+    senses: Path,
+    embedder: Embedder | None,
+    static: tuple[str, StaticVectors] | None,
+) -> list[Json]:
+    """How well embeddings tell senses apart: static vectors, which cannot, then a biLM's layers."""
+    marks = read_senses(senses)
+    words = [mark.word for mark in marks]
+    embeddings: dict[str, NDArray[Any]] = {}
+    if static is not None:
+        embeddings[static[0]] = static[1].embed(words)
+    if embedder is not None:
+        rows = sorted({mark.row for mark in marks})
+        texts = [data.words[data.train_count + row] for row in rows]
+        layers = dict(zip(rows, embedder.encode(texts, output="tokens", layer="all"), strict=True))
+        marked = np.stack([layers[mark.row][:, mark.place] for mark in marks], axis=1)
+        embeddings |= {f"ELMo layer {layer}": vectors for layer, vectors in enumerate(marked)}
+    return [
+        {
+            "embedding": title,
+            **to_json(
+                sense_accuracy(
+                    vectors, words, [mark.sense for mark in marks], [mark.row for mark in marks]
+                )
+            ),
+        }
+        for title, vectors in embeddings.items()
+    ]

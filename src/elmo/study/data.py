@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -32,14 +33,18 @@ from elmo.classify.features import (
     with_pretrained_words,
 )
 from elmo.classify.network import TextLayers
+from elmo.errors import UserError
 from elmo.model_folder import LoadedModel
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
+from elmo.study.news import write_news
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
 
 Rows = NDArray[np.int64]
 MAX_WORDS = 400
+GENERATED, GENERATED_ITEMS = "generated", (6_000, 1_500)
+"""Name of the generated corpus, and its training and test items."""
 FEW_DEVELOPMENT_SHARE = 0.2
 """Of few labels, this share chooses the epoch: less would be no row at all."""
 
@@ -51,7 +56,8 @@ class LabelledParts:
     name: str
     train: LabelledTexts
     test: LabelledTexts
-    """Cut off the training part where no other was given."""
+    senses: Path | None = None
+    """Where the senses of ambiguous words in the test part are known."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,19 @@ def read_parts(
     config: StudyConfig,
     read: ReadOptions | None = None,
     label_column: str | None = None,
+    *,
+    folder: Path | None = None,
 ) -> LabelledParts:
-    """Read labelled texts; without a test part, one is cut off, class by class."""
+    """Read labelled texts; without a test part, one is split off, class by class.
+
+    Without any sources, news is generated and written to `folder`.
+    """
+    if not sources:
+        if test or folder is None:
+            raise UserError("--test came without texts to train on; name those first")
+        files = write_news(folder, *GENERATED_ITEMS, seed=0)
+        parts = read_parts([str(files.train)], [str(files.test)], config)
+        return replace(parts, name=GENERATED, senses=files.senses)
     name = ", ".join(sources)
     if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
         test = ("ag_news:test",)
@@ -136,39 +153,37 @@ def read_parts(
     labels = label_names(data.labels or ())
     classes = encode_labels(data.labels or (), labels, data.locations)
     split = development_split(classes, config.test_share, 0, labels)
-    return LabelledParts(name, *(data.select(rows.tolist()) for rows in split))
+    train, held_out = (data.select(rows.tolist()) for rows in split)
+    return LabelledParts(name, train, held_out)
 
 
-def study_data(parts: LabelledParts, loaded: LoadedModel | None, config: StudyConfig) -> StudyData:
-    """Cut the texts as the biLM's training text was cut, and set development rows aside."""
+def study_data(parts: LabelledParts, config: StudyConfig) -> StudyData:
+    """Labels as classes, and development rows set aside; words are cut later, by `tokenize`."""
     labels = label_names(parts.train.labels or ())
     classes = [
         encode_labels(part.labels or (), labels, part.locations)
         for part in (parts.train, parts.test)
     ]
-    texts = (*parts.train.texts, *parts.test.texts)
+    vectors = None
+    if config.word_vectors is not None:
+        vectors = StaticVectors.load(config.word_vectors, MAX_WORD_VECTORS)
+        check_vector_size(vectors, config.own_words)
     return StudyData(
         name=parts.name,
-        texts=texts,
-        words=_cut(texts) if loaded is None else tokenize_texts(loaded, texts, MAX_WORDS),
+        texts=(*parts.train.texts, *parts.test.texts),
+        words=[],
         classes=np.concatenate(classes),
         labels=labels,
         train_count=len(parts.train.texts),
         split=development_split(classes[0], config.development_share, 0, labels),
-        word_vectors=_word_vectors(config),
+        word_vectors=vectors,
     )
 
 
-def _word_vectors(config: StudyConfig) -> StaticVectors | None:
-    if config.word_vectors is None:
-        return None
-    vectors = StaticVectors.load(config.word_vectors, MAX_WORD_VECTORS)
-    check_vector_size(vectors, config.own_words)
-    return vectors
-
-
-def _cut(texts: Sequence[str]) -> list[list[str]]:
-    """As a biLM of the study's own would, where no row needs one."""
+def tokenize(texts: Sequence[str], loaded: LoadedModel | None) -> list[list[str]]:
+    """Cut texts as the biLM's training text was cut; without a biLM, as one of ours would be."""
+    if loaded is not None:
+        return tokenize_texts(loaded, texts, MAX_WORDS)
     cut = build_tokenizer(TokenizerConfig(), None)
     return [cut(text)[:MAX_WORDS] for text in texts]
 
