@@ -22,7 +22,7 @@ from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import Embedder, tokenised
 from elmo.embed.files import stack_rows, vector_table
 from elmo.errors import UserError, require_extra
-from elmo.files import folder_written_whole
+from elmo.files import atomic_folder
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_documents, resolve
 
@@ -132,7 +132,7 @@ def embed_with_ray(
     """Write the vectors of files, or of fsspec addresses, to a folder of Parquet files.
 
     Columns are those of `embed_text`'s Parquet file; sorted by `id`, so are the rows. `workers` is
-    how many processes hold the model; none: one a core of the cluster.
+    how many processes hold the model; default: one per core of the cluster.
     """
     ray: Any = require_extra("ray", "ray")
     require_extra("ray.data", "ray")
@@ -208,8 +208,8 @@ def _write(vectors: Any, out: str) -> None:
     if is_address(out):
         vectors.write_parquet(out)
         return
-    with folder_written_whole(Path(out)) as beside:
-        vectors.write_parquet(str(beside))
+    with atomic_folder(Path(out)) as temporary:
+        vectors.write_parquet(str(temporary))
 
 
 def _connect(ray: Any) -> None:

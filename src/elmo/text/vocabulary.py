@@ -32,7 +32,8 @@ class Vocabulary:
         if len(self.words) != len(self.counts):
             raise UserError(f"{len(self.words):,} words but {len(self.counts):,} counts")
         if len(self.ids) != len(self.words):
-            raise UserError(f"the vocabulary holds {_first_repeated(self.words)!r} twice")
+            repeated = next(w for idx, w in enumerate(self.words) if self.ids[w] != idx)
+            raise UserError(f"the vocabulary holds {repeated!r} twice")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -40,7 +41,7 @@ class Vocabulary:
     @cached_property
     def ids(self) -> dict[str, int]:
         """The id of each word."""
-        return {word: place for place, word in enumerate(self.words)}
+        return {word: idx for idx, word in enumerate(self.words)}
 
     def id(self, word: str) -> int:
         """The id of a word, or that of the unknown word."""
@@ -51,12 +52,12 @@ class Vocabulary:
         return np.fromiter(map(self.ids.get, words, repeat(UNKNOWN)), dtype=np.int64)
 
     def unknown_rate(self, words: Sequence[str], counts: NDArray[np.int64]) -> float:
-        """The share of running words, given as distinct words with counts, that is unknown."""
+        """The fraction of running words, given as distinct words with counts, that is unknown."""
         unknown = self.encode(words) == UNKNOWN
         return float(counts[unknown].sum() / max(1, counts.sum()))
 
     def grown(self, words: Sequence[str], counts: Sequence[int]) -> Vocabulary:
-        """This vocabulary with the new ones of `words` behind it; old ids stay what they are."""
+        """This vocabulary and, after it, the new ones of `words`; old ids stay what they are."""
         new = [(w, c) for w, c in zip(words, counts, strict=True) if w not in self.ids]
         return Vocabulary(
             self.words + tuple(word for word, _ in new),
@@ -64,7 +65,7 @@ class Vocabulary:
         )
 
     def save(self, path: Path) -> None:
-        """Write a line a word: the word, a tab, its count."""
+        """Write one line per word: the word, a tab, its count."""
         lines = (f"{w}\t{c}\n" for w, c in zip(self.words, self.counts, strict=True))
         write_text(path, "".join(lines))
 
@@ -116,15 +117,6 @@ def read_counts(path: Path) -> tuple[list[str], list[int]]:
     return words, counts
 
 
-def _first_repeated(words: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for word in words:
-        if word in seen:
-            return word
-        seen.add(word)
-    return ""
-
-
 # A word as a row of byte ids, exactly as the official ELMo models spell it.
 
 
@@ -142,7 +134,10 @@ def spell(word: str) -> NDArray[np.int64]:
     """The row of a word: begin, its UTF-8 bytes cut to 48, end, padding."""
     row = np.full(ROW_LENGTH, PADDING, dtype=np.int64)
     boundary = _BOUNDARIES.get(word)
-    content = [boundary] if boundary is not None else _bytes(word)
+    if boundary is not None:
+        content = [boundary]
+    else:
+        content = list(word.encode("utf-8", errors="surrogatepass")[:LONGEST_WORD])
     row[0] = BEGIN_WORD
     row[1 : 1 + len(content)] = content
     row[1 + len(content)] = END_WORD
@@ -151,12 +146,6 @@ def spell(word: str) -> NDArray[np.int64]:
 
 def spell_all(words: Sequence[str]) -> NDArray[np.int64]:
     """The rows of many words, (words, 50)."""
-    return np.stack([spell(word) for word in words]) if words else _no_rows()
-
-
-def _bytes(word: str) -> list[int]:
-    return list(word.encode("utf-8", errors="surrogatepass")[:LONGEST_WORD])
-
-
-def _no_rows() -> NDArray[np.int64]:
-    return np.zeros((0, ROW_LENGTH), dtype=np.int64)
+    if not words:
+        return np.zeros((0, ROW_LENGTH), dtype=np.int64)
+    return np.stack([spell(word) for word in words])
