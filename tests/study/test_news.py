@@ -28,12 +28,9 @@ from elmo.errors import UserError
 from elmo.study import news as generate
 from elmo.study import news as module
 from elmo.study.news import (
-    SENSES,
-    Choice,
     NewsItem,
     SenseMark,
     SenseRow,
-    SenseScore,
     Slot,
     Template,
     expand,
@@ -49,7 +46,49 @@ from elmo.study.news import (
 from elmo.text.ag_news import LABELS
 from elmo.text.tokenizer import tokenize_words
 
+SENSES = {
+    "bank": ["money", "river"],
+    "pitch": ["field", "proposal", "throw"],
+    "court": ["law", "tennis"],
+    "Apple": ["company", "fruit"],
+    "run": ["operate", "score", "series"],
+    "match": ["game", "likeness"],
+    "draft": ["selection", "text"],
+    "strike": ["labour", "throw"],
+    "cell": ["battery", "biology", "prison"],
+    "virus": ["disease", "software"],
+    "chip": ["golf", "silicon"],
+    "bat": ["animal", "sport"],
+    "goal": ["aim", "sport"],
+    "crane": ["bird", "machine"],
+    "mouse": ["animal", "device"],
+    "plant": ["factory", "vegetation"],
+    "star": ["celebrity", "celestial"],
+    "bond": ["debt", "tie"],
+    "interest": ["attention", "money"],
+    "spring": ["coil", "season", "water"],
+    "note": ["message", "music"],
+    "race": ["election", "speed"],
+    "seat": ["chair", "office"],
+    "wave": ["signal", "surge", "water"],
+    "trial": ["law", "test"],
+    "port": ["harbour", "socket"],
+    "drive": ["campaign", "golf", "storage"],
+    "charge": ["accusation", "electricity", "fee"],
+    "coach": ["bus", "trainer"],
+    "suit": ["clothes", "lawsuit"],
+    "ring": ["boxing", "jewellery"],
+    "table": ["furniture", "ranking"],
+}
+"""What the ambiguous words of the grammar can mean."""
+Choice = tuple[Template, ...]
+
+
 # The score is that of comparing all occurrences one by one.
+
+
+def scores(accuracy: float, chance: float, occurrences: int) -> dict[str, float]:
+    return {"accuracy": accuracy, "chance": chance, "occurrences": occurrences}
 
 
 class Occurrence(NamedTuple):
@@ -74,7 +113,7 @@ def cosine(one: tuple[int, int], other: tuple[int, int]) -> float:
     return (one[0] * other[0] + one[1] * other[1]) / product if product else 0
 
 
-def one_by_one(occurrences: list[Occurrence]) -> SenseScore | None:
+def one_by_one(occurrences: list[Occurrence]) -> dict[str, float] | None:
     right: list[float] = []
     chance: list[float] = []
     for one in occurrences:
@@ -86,10 +125,10 @@ def one_by_one(occurrences: list[Occurrence]) -> SenseScore | None:
             chance.append(np.mean([x.sense == one.sense for x in others]).item())
     if not right:
         return None
-    return SenseScore(np.mean(right).item(), np.mean(chance).item(), len(right))
+    return scores(np.mean(right).item(), np.mean(chance).item(), len(right))
 
 
-def score(occurrences: list[Occurrence], dtype: type = np.float32) -> SenseScore:
+def score(occurrences: list[Occurrence], dtype: type = np.float32) -> dict[str, float]:
     vectors = np.array([one.vector for one in occurrences], dtype).reshape(-1, 2)
     _, words, senses, rows = zip(*occurrences, strict=True) if occurrences else ((),) * 4
     return sense_accuracy(vectors, words, senses, rows)
@@ -99,15 +138,15 @@ def score(occurrences: list[Occurrence], dtype: type = np.float32) -> SenseScore
 def test_one_by_one(occurrences: list[Occurrence], cells: int) -> None:
     wanted = one_by_one(occurrences)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CELLS_AT_A_TIME", cells)
+        patch.setattr(module, "MAX_COSINES", cells)
         if wanted is None:
             with pytest.raises(UserError, match="occurs in two texts"):
                 score(occurrences)
             return
         found = score(occurrences)
-    assert found.occurrences == wanted.occurrences
-    assert found.accuracy == pytest.approx(wanted.accuracy)
-    assert found.chance == pytest.approx(wanted.chance)
+    assert found["occurrences"] == wanted["occurrences"]
+    assert found["accuracy"] == pytest.approx(wanted["accuracy"])
+    assert found["chance"] == pytest.approx(wanted["chance"])
 
 
 @given(st.lists(OCCURRENCES, min_size=2, max_size=40), st.integers(0, 9))
@@ -121,18 +160,18 @@ def test_a_vector_a_word_scores_exactly_chance(occurrences: list[Occurrence], se
     found = sense_accuracy(
         vectors, words, [one.sense for one in occurrences], [one.row for one in occurrences]
     )
-    assert found.accuracy == found.chance
+    assert found["accuracy"] == found["chance"]
 
 
 def test_lengths_of_vectors_do_not_count() -> None:
     vectors = np.array([[1, 0], [1000, 1], [0, 0.001], [0, 5]])
-    assert sense_accuracy(vectors, ["bank"] * 4, list("xxyy"), range(4)) == SenseScore(1, 1 / 3, 4)
+    assert sense_accuracy(vectors, ["bank"] * 4, list("xxyy"), range(4)) == scores(1, 1 / 3, 4)
 
 
 def test_the_same_text_does_not_count() -> None:
     vectors = np.array([[1, 0], [1, 0], [0, 1.0]])
     found = sense_accuracy(vectors, ["bank"] * 3, list("xxy"), [0, 0, 1])
-    assert found == SenseScore(0, 0, 3)
+    assert found == scores(0, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +195,7 @@ TEXT = st.text("ab ,.<>/*-", min_size=1)
 
 
 def one_of(templates: st.SearchStrategy[Template]) -> st.SearchStrategy[Choice]:
-    return st.builds(Choice, st.lists(templates, min_size=1, max_size=3).map(tuple))
+    return st.lists(templates, min_size=1, max_size=3).map(tuple)
 
 
 def in_turn(parts: list[str | Slot | Choice]) -> Template:
@@ -180,8 +219,8 @@ def written(template: Template) -> str:
 def written_part(part: str | Slot | Choice) -> str:
     if isinstance(part, Slot):
         return f"{{{part.rule}:{part.name}}}" if part.name else f"{{{part.rule}}}"
-    if isinstance(part, Choice):
-        *options, last = map(written, part.options)
+    if isinstance(part, tuple):
+        *options, last = map(written, part)
         return (
             f"[{'|'.join(options)}]" if options and not last else f"({'|'.join([*options, last])})"
         )
@@ -195,8 +234,8 @@ def test_a_round_trip(templates: list[Template]) -> None:
 
 def test_all_of_the_notation() -> None:
     (template,) = parse_options("{firm:it} (rose|fell [to {rate}])")
-    to_rate = Choice((("to ", Slot("rate", None)), ()))
-    assert template == (Slot("firm", "it"), " ", Choice((("rose",), ("fell ", to_rate))))
+    to_rate = (("to ", Slot("rate", None)), ())
+    assert template == (Slot("firm", "it"), " ", (("rose",), ("fell ", to_rate)))
 
 
 @pytest.mark.parametrize("text", ["a (b|c", "a [b", "{city", "{city|x}", "a ] b", "a) b", "(a]"])
@@ -217,12 +256,6 @@ def test_there_are_enough_words_and_senses() -> None:
 def test_every_word_is_one_token() -> None:
     for word in SENSES:
         assert tokenize_words(f"The {word} was there.")[1] == word
-
-
-def test_every_sense_is_explained_in_other_words() -> None:
-    for word, senses in SENSES.items():
-        assert len(set(senses.values())) == len(senses)
-        assert not any(word in tokenize_words(gloss) for gloss in senses.values())
 
 
 # What is written is what was generated, and can be read by everything that reads tables.
@@ -283,7 +316,7 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, line: str, message: s
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"cannot read .*senses\.jsonl"):
+    with pytest.raises(UserError, match=r"senses\.jsonl: no such file"):
         read_senses(tmp_path / "senses.jsonl")
 
 
@@ -304,17 +337,17 @@ MARKS = st.builds(
 
 @given(st.lists(WORDS | MARKS, max_size=12))
 def test_marks_point_at_their_words(pieces: list[str]) -> None:
-    marked = finish(" ".join(pieces))
-    tokens = tokenize_words(marked.text)
+    text, marks = finish(" ".join(pieces))
+    tokens = tokenize_words(text)
     wanted = [piece.split("<")[1].split(">")[0].split("/") for piece in pieces if "<" in piece]
-    assert [[mark.word, mark.sense] for mark in marked.marks] == wanted
-    assert [tokens[mark.place] for mark in marked.marks] == [word for word, _ in wanted]
+    assert [[mark.word, mark.sense] for mark in marks] == wanted
+    assert [tokens[mark.place] for mark in marks] == [word for word, _ in wanted]
 
 
 def test_places_are_counted_in_tokens() -> None:
-    marked = finish('it rose 2.5 percent, the <bank/money>\'s chief said. "a <run/series>."')
-    assert marked.text == 'It rose 2.5 percent, the bank\'s chief said. "A run."'
-    assert marked.marks == (SenseMark(6, "bank", "money"), SenseMark(13, "run", "series"))
+    text, marks = finish('it rose 2.5 percent, the <bank/money>\'s chief said. "a <run/series>."')
+    assert text == 'It rose 2.5 percent, the bank\'s chief said. "A run."'
+    assert marks == (SenseMark(6, "bank", "money"), SenseMark(13, "run", "series"))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +363,7 @@ def test_places_are_counted_in_tokens() -> None:
     ],
 )
 def test_capitals_and_articles(expanded: str, text: str) -> None:
-    assert finish(expanded).text == text
+    assert finish(expanded)[0] == text
 
 
 SEEDS = st.integers(-(2**40), 2**40)
@@ -513,8 +546,8 @@ def slots(template: Template) -> Iterator[Slot]:
     for part in template:
         if isinstance(part, Slot):
             yield part
-        elif isinstance(part, Choice):
-            for option in part.options:
+        elif not isinstance(part, str | Slot):
+            for option in part:
                 yield from slots(option)
 
 
@@ -522,19 +555,19 @@ def texts(template: Template) -> Iterator[str]:
     for part in template:
         if isinstance(part, str):
             yield part
-        elif isinstance(part, Choice):
-            for option in part.options:
+        elif not isinstance(part, str | Slot):
+            for option in part:
                 yield from texts(option)
 
 
 def all_texts() -> Iterator[str]:
     for rule in news_grammar().values():
-        for template in rule.templates:
+        for template in rule[0]:
             yield from texts(template)
 
 
 def uses(rule: str) -> set[str]:
-    return {slot.rule for template in news_grammar()[rule].templates for slot in slots(template)}
+    return {slot.rule for template in news_grammar()[rule][0] for slot in slots(template)}
 
 
 def test_every_rule_is_there_and_used() -> None:
@@ -549,14 +582,14 @@ def test_every_rule_is_there_and_used() -> None:
 
 def test_no_rule_lists_the_same_twice() -> None:
     for name, rule in news_grammar().items():
-        assert len(set(rule.templates)) == len(rule.templates), name
+        assert len(set(rule[0])) == len(rule[0]), name
 
 
 def test_every_class_has_many_leads() -> None:
     for name in CLASSES:
         leads = [rule for rule in uses(f"{name}_story") if rule.endswith("_lead")]
-        assert sum(len(news_grammar()[lead].templates) for lead in leads) >= 40
-        assert len(news_grammar()[f"{name}_event"].templates) >= 25
+        assert sum(len(news_grammar()[lead][0]) for lead in leads) >= 40
+        assert len(news_grammar()[f"{name}_event"][0]) >= 25
 
 
 def test_every_sense_has_several_contexts_and_no_mark_is_unknown() -> None:

@@ -196,12 +196,7 @@ def test_many_classes_take_several_tables() -> None:
 def test_what_is_claimed(accuracy: float, p: float, more: bool) -> None:
     rows = {row["name"]: row for row in RESULTS["rows"]}
     other = rows["skipgram-8"]
-    paired = {
-        "against": "skipgram-8",
-        "only_this": 300 if more else 200,
-        "only_other": 250,
-        "p": p,
-    }
+    paired = {"against": "skipgram-8", "only_this": 300 if more else 200, "only_other": 250, "p": p}
     test = rows["trainable"]["test_accuracy"] | {"mean": accuracy}
     row = rows["trainable"] | {"paired": paired, "test_accuracy": test}
     higher = accuracy > other["test_accuracy"]["mean"]

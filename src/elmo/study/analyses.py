@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.config import Json, nearest, to_json
+from elmo.config import Json, nearest
 from elmo.embed.config import MixConfig, NeighbourConfig
 from elmo.embed.embedder import Embedder
 from elmo.embed.neighbours import cosines, find_neighbours
@@ -348,10 +348,8 @@ def sense_accuracies(
     return [
         {
             "embedding": title,
-            **to_json(
-                sense_accuracy(
-                    vectors, words, [mark.sense for mark in marks], [mark.row for mark in marks]
-                )
+            **sense_accuracy(
+                vectors, words, [mark.sense for mark in marks], [mark.row for mark in marks]
             ),
         }
         for title, vectors in embeddings.items()

@@ -232,14 +232,11 @@ def tuning_cells(config: StudyConfig, rows: Iterable[Row]) -> list[Cell]:
     for row in rows:
         for idx, settings in enumerate(row.candidates):
             cell = row_cells(config, row, settings)[0]
-            if row.kind == "network":
-                learning = replace(cell.classifier.learning, epochs=config.tuning_epochs)  # pyright: ignore[reportOptionalMemberAccess]
-                cell = replace(
-                    cell,
-                    classifier=replace(cell.classifier, learning=learning),  # pyright: ignore
-                    train_rows=config.tuning_rows,
-                    measures_train=False,
-                )
+            if cell.classifier is not None:
+                learning = replace(cell.classifier.learning, epochs=config.tuning_epochs)
+                classifier = replace(cell.classifier, learning=learning)
+                cell = replace(cell, classifier=classifier, train_rows=config.tuning_rows)
+                cell = replace(cell, measures_train=False)
             cells.append(replace(cell, name=f"tuning-{row.name}-{idx}"))
     return cells
 
@@ -633,7 +630,5 @@ def make_vectors(
     path.parent.mkdir(parents=True, exist_ok=True)
     vectors.save(path)
     return Embedding(
-        key=sha256(path),
-        parameters=len(vectors) * vectors.dim,
-        seconds=time.monotonic() - started,
+        key=sha256(path), parameters=len(vectors) * vectors.dim, seconds=time.monotonic() - started
     )

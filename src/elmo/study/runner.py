@@ -46,14 +46,7 @@ from elmo.study.analyses import (
 )
 from elmo.study.config import STANDARD, StudyConfig
 from elmo.study.data import LabelledParts, study_data, tokenize
-from elmo.study.results import (
-    best_static,
-    flat_settings,
-    machine,
-    paired,
-    row_result,
-    versions,
-)
+from elmo.study.results import best_static, flat_settings, machine, paired, row_result, versions
 from elmo.study.rows import (
     ELMO,
     NETWORK_CANDIDATES,
@@ -445,11 +438,7 @@ def _fingerprint(folder: Path) -> str:
 
 
 def _pretrained(
-    study: Study,
-    parts: LabelledParts,
-    name: str,
-    config: PretrainConfig,
-    on_progress: OnProgress,
+    study: Study, parts: LabelledParts, name: str, config: PretrainConfig, on_progress: OnProgress
 ) -> StudyBiLM:
     """Train a biLM on the training texts, labels unseen, or resume a training that was stopped."""
     folder, text = study.folder / name, study.folder / TEXT
