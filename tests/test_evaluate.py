@@ -16,7 +16,7 @@ from tests.tiny_models import make_model
 from elmo.errors import UserError
 from elmo.evaluate import Averages, DirectionMetrics, Evaluation, averaged, evaluate, evaluate_text
 from elmo.model_folder import LoadedModel
-from elmo.text.batching import sentence_batch
+from elmo.text.batching import pack_texts
 from elmo.text.config import Batching, ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 
@@ -69,7 +69,7 @@ def check(found: DirectionMetrics, stored: Stored) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_metrics_are_those_of_stored_predictions(kind: str, seed: int) -> None:
     loaded = make_model(kind, seed=seed)
-    batch = sentence_batch(TEXTS, loaded.model.vocabulary, spelled=loaded.model.config.spelled)
+    batch = pack_texts(TEXTS, loaded.model.vocabulary, spelled=loaded.model.config.spelled)
     found = evaluate(loaded.model, [batch])
     check(found.forward, brute_force(loaded, backward=False))
     check(found.backward, brute_force(loaded, backward=True))
@@ -94,7 +94,7 @@ def test_files_are_evaluated_as_their_sentences(
     (tmp_path / "a.txt").write_text("\n".join(" ".join(text) for text in TEXTS[:2]) + "\n\n")
     lines = [f"{number}\t{' '.join(text)}\n" for number, text in enumerate(TEXTS[2:])]
     (tmp_path / "b.tsv").write_text("".join(lines))
-    batch = sentence_batch(TEXTS, loaded.model.vocabulary, spelled=True)
+    batch = pack_texts(TEXTS, loaded.model.vocabulary, spelled=True)
     expected = values(evaluate(loaded.model, [batch]))
     windows = Batching(window=3, batch_tokens=9)
     found = evaluate_text(loaded, [str(tmp_path)], ReadOptions(column="1", header="no"), windows)

@@ -29,7 +29,7 @@ from elmo.language_model import (
     score,
 )
 from elmo.model_folder import LoadedModel
-from elmo.text.batching import sentence_batch
+from elmo.text.batching import pack_texts
 from elmo.text.config import Batching
 from elmo.text.tokenizer import TokenizerConfig
 
@@ -91,7 +91,7 @@ def test_scores_add_up_to_the_loss_of_an_evaluation(loss: str) -> None:
     loaded = make_model("words", loss)
     texts = [["the", "cat"], ["a", "dog", "sat", "on", "the", "mat"]]
     scores = score(loaded, texts)
-    batch = sentence_batch(texts, loaded.model.vocabulary, spelled=False)
+    batch = pack_texts(texts, loaded.model.vocabulary, spelled=False)
     expected = evaluate(loaded.model, [batch])
     forward = -sum(one.forward.total for one in scores) / expected.forward.targets
     assert forward == pytest.approx(expected.forward.loss)

@@ -28,7 +28,7 @@ from elmo.model_folder import (
     save_tensors,
     save_weights,
 )
-from elmo.text.batching import sentence_batch
+from elmo.text.batching import pack_texts
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import Vocabulary
 
@@ -83,12 +83,11 @@ def test_save_and_load_is_identity(
     assert before.keys() == after.keys()
     for name, tensor in before.items():
         assert torch.equal(tensor, after[name]), name
-    batch = sentence_batch([["the", "new", "cat"]], vocabulary, spelled=model.config.spelled)
-    ours, theirs = model.read(batch), loaded.model.read(batch)
-    for one, other in zip(ours, theirs, strict=True):
-        assert torch.equal(one.layers[-1], other.layers[-1])
-        states = one.layers[-1].flatten(0, 1)
-        with torch.no_grad():
+    batch = pack_texts([["the", "new", "cat"]], vocabulary, spelled=model.config.spelled)
+    with torch.no_grad():
+        ours, theirs = model.layers(batch), loaded.model.layers(batch)
+        assert torch.equal(ours.words(), theirs.words())
+        for states in ours.at_targets():
             expected = model.output.log_probabilities(states)
             assert torch.equal(loaded.model.output.log_probabilities(states), expected)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -14,14 +13,13 @@ from torch import Tensor
 
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.bilm.softmax import slices
-from elmo.bilm.threads import run_side_by_side
+from elmo.bilm.threads import in_two_threads
 from elmo.config import from_json
 from elmo.model_folder import CONFIG, LoadedModel
-from elmo.text.batching import Batch, Reading, read_texts
+from elmo.text.batching import Batch, Targets, read_texts
 from elmo.text.config import Batching, ReadOptions
 from elmo.text.sources import read_documents, resolve
 from elmo.text.vocabulary import END, UNKNOWN
-from elmo.training.distributed import World
 
 TOP = 5
 
@@ -58,7 +56,7 @@ class Evaluation:
     perplexity: float
     """The exponential of the two directions' mean loss."""
     unknown_rate: float
-    """Share of the text's words that the vocabulary does not hold."""
+    """Fraction of the text's words that are not in the vocabulary."""
 
 
 class _Tally:
@@ -72,25 +70,29 @@ class _Tally:
         self.predicted = np.zeros(vocabulary, np.int64)
         self.right = np.zeros(vocabulary, np.int64)
 
-    def add(self, log_probabilities: Tensor, targets: Tensor) -> None:
-        """Count a slice of predictions, (rows, words) against (rows,)."""
+    def add(self, model: BiLM, states: Tensor, targets: Targets) -> None:
+        """Predict from (targets, width) states, in slices: (targets, words) is too much memory."""
         size = len(self.true)
-        best = log_probabilities.topk(min(TOP, size), dim=1).indices
-        hit = best == targets[:, None]
-        chosen = log_probabilities.gather(1, targets[:, None])
-        self.loss -= float(chosen.sum(dtype=torch.float64))
-        self.targets += len(targets)
-        self.top5 += int(hit.sum())
-        self.true += _counts(targets, size)
-        self.predicted += _counts(best[:, 0], size)
-        self.right += _counts(targets[hit[:, 0]], size)
+        for part in slices(len(states), size):
+            log_probabilities = model.output.log_probabilities(states[part])  # (rows, words)
+            ids = targets.ids[part]
+            best = log_probabilities.topk(min(TOP, size), dim=1).indices
+            hit = best == ids[:, None]
+            chosen = log_probabilities.gather(1, ids[:, None])
+            self.loss -= float(chosen.sum(dtype=torch.float64))
+            self.targets += len(ids)
+            self.top5 += int(hit.sum())
+            self.true += _counts(ids, size)
+            self.predicted += _counts(best[:, 0], size)
+            self.right += _counts(ids[hit[:, 0]], size)
 
-    def add_up(self, world: World) -> None:
-        """Add what the other processes have counted."""
-        self.loss, targets, top5 = world.sums(self.loss, self.targets, self.top5)
-        self.targets, self.top5 = int(targets), int(top5)
+    def add_other_processes(self, all_reduce: Callable[[Tensor], None]) -> None:
+        """Add the sums of the other processes."""
+        sums = torch.tensor([self.loss, self.targets, self.top5], dtype=torch.float64)
+        all_reduce(sums)
         for counts in (self.true, self.predicted, self.right):
-            world.sum(torch.from_numpy(counts))
+            all_reduce(torch.from_numpy(counts))
+        self.loss, self.targets, self.top5 = float(sums[0]), int(sums[1]), int(sums[2])
 
     def metrics(self) -> DirectionMetrics:
         """Turn sums into rates."""
@@ -109,82 +111,43 @@ class _Tally:
 
 
 @torch.no_grad()
-def evaluate(model: BiLM, batches: Iterable[Batch], world: World | None = None) -> Evaluation:
-    """Let both directions predict every word of the batches, of which each process has its own."""
-    tallies = (_Tally(len(model.vocabulary)), _Tally(len(model.vocabulary)))
+def evaluate(
+    model: BiLM,
+    batches: Iterable[Batch],
+    all_reduce: Callable[[Tensor], None] | None = None,
+) -> Evaluation:
+    """Let both directions predict every word of the batches.
+
+    Where several processes evaluate, each its own batches, `all_reduce` replaces a tensor by its
+    sum over all of them.
+    """
+    ahead, behind = _Tally(len(model.vocabulary)), _Tally(len(model.vocabulary))
     unknown = words = 0
-    for batch, readings in read_through(model, batches):
-        forward, backward = (
-            partial(_predict, model, tally, *one)
-            for tally, one in zip(tallies, readings, strict=True)
+    state: BiLMState | None = None
+    for batch in batches:
+        batch = batch.to(model.device)
+        outputs = model.layers(batch, None if batch.starts else state)
+        state = outputs.state
+        forward, backward = outputs.at_targets()  # (targets, width)
+        in_two_threads(
+            lambda batch=batch, states=forward: ahead.add(model, states, batch.forward),
+            lambda batch=batch, states=backward: behind.add(model, states, batch.backward),
         )
-        run_side_by_side(forward, backward)
-        unknown += int((batch.forward.targets == UNKNOWN).sum())
-        words += int((batch.forward.targets != END).sum())
-    if world is not None:
-        for tally in tallies:
-            tally.add_up(world)
-        unknown, words = world.sums(unknown, words)
-    forward, backward = (tally.metrics() for tally in tallies)
+        unknown += int((batch.forward.ids == UNKNOWN).sum())
+        words += int((batch.forward.ids != END).sum())
+    if all_reduce is not None:
+        ahead.add_other_processes(all_reduce)
+        behind.add_other_processes(all_reduce)
+        counts = torch.tensor([unknown, words])
+        all_reduce(counts)
+        unknown, words = int(counts[0]), int(counts[1])
+    forward, backward = ahead.metrics(), behind.metrics()
     return Evaluation(
         forward=forward,
         backward=backward,
         perplexity=perplexity((forward.loss + backward.loss) / 2),
         unknown_rate=unknown / max(1, words),
     )
-
-
-def read_through(
-    model: BiLM, batches: Iterable[Batch]
-) -> Iterator[tuple[Batch, tuple[tuple[Tensor, Reading], ...]]]:
-    """Read batches in order, states carried; yield the top states at the steps asked for."""
-    state: BiLMState | None = None
-    for given in batches:
-        batch = given.to(model.device)
-        outputs = model.read(batch, None if batch.starts else state)
-        state = BiLMState(*(output.states for output in outputs))
-        yield (
-            batch,
-            tuple(
-                (output.layers[-1].flatten(0, 1)[reading.asked], reading)
-                for output, reading in zip(outputs, batch.readings, strict=True)
-            ),
-        )
-
-
-def _predict(model: BiLM, tally: _Tally, states: Tensor, reading: Reading) -> None:
-    for part in slices(len(states), len(model.vocabulary)):
-        tally.add(model.output.log_probabilities(states[part]), reading.targets[part])
-
-
-def averages(
-    true: NDArray[np.int64], predicted: NDArray[np.int64], right: NDArray[np.int64]
-) -> tuple[Averages, Averages]:
-    """Macro and weighted averages from counts a word.
-
-    Written out since scikit-learn wants all predictions in memory, and is not in the core.
-    """
-    present = (true + predicted) > 0
-    true, predicted, right = true[present], predicted[present], right[present]
-    precision = right / np.maximum(1, predicted)
-    recall = right / np.maximum(1, true)
-    f1 = 2 * right / np.maximum(1, true + predicted)
-    weights = true / max(1, true.sum())
-    macro = Averages(*(float(one.mean()) if len(one) else 0.0 for one in (precision, recall, f1)))
-    weighted = Averages(*(float(one @ weights) for one in (precision, recall, f1)))
-    return macro, weighted
-
-
-def perplexity(loss: float) -> float:
-    """The exponential of a mean loss; infinite where it is too large for a number."""
-    return math.exp(loss) if loss < 700 else math.inf
-
-
-def _counts(ids: Tensor, size: int) -> NDArray[np.int64]:
-    return torch.bincount(ids, minlength=size).cpu().numpy()
-
-
-# How well a model folder predicts any text: from files to metrics.
 
 
 def evaluate_text(
@@ -195,45 +158,62 @@ def evaluate_text(
 ) -> Evaluation:
     """Let both directions predict every word of files, folders, patterns, '-' or 'ag_news'.
 
-    Only a part of the text is in memory at a time. Without `batching`, text is read as it was in
-    training: each document for itself, or as a stream.
+    Only a part of the text is in memory at a time. The default `batching` is that of training:
+    each document for itself, or one stream.
     """
-    found = resolve([sources] if isinstance(sources, str) else sources)
-    words = map(loaded.tokenize, read_documents(found, read or ReadOptions()))
-    model = loaded.model
-    batches = read_texts(
-        (text for text in words if text),
-        model.vocabulary,
-        batching or batching_of(loaded),
-        spelled=model.config.spelled,
-    )
-    return evaluate(model, batches)
+    paths = resolve([sources] if isinstance(sources, str) else sources)
+    texts = map(loaded.tokenize, read_documents(paths, read or ReadOptions()))
+    model, settings = loaded.model, loaded.config.get("batching")
+    if batching is None:
+        batching = Batching()
+        if settings is not None:
+            batching = from_json(Batching, settings, f"{CONFIG}: batching")
+    words = (text for text in texts if text)
+    return evaluate(model, read_texts(words, model.vocabulary, batching, spelled=model.spelled))
 
 
-def batching_of(loaded: LoadedModel) -> Batching:
-    """How the training text was cut into batches, where the model's settings tell."""
-    given = loaded.config.get("batching")
-    return Batching() if given is None else from_json(Batching, given, f"{CONFIG}: batching")
+def averages(
+    true: NDArray[np.int64], predicted: NDArray[np.int64], right: NDArray[np.int64]
+) -> tuple[Averages, Averages]:
+    """Macro and weighted averages from counts per word.
+
+    Written out since scikit-learn wants all predictions in memory, and is not in the core.
+    """
+    present = (true + predicted) > 0
+    true, predicted, right = true[present], predicted[present], right[present]
+    precision = right / np.maximum(1, predicted)
+    recall = right / np.maximum(1, true)
+    f1 = 2 * right / np.maximum(1, true + predicted)
+    weights = true / max(1, true.sum())
+    rates = (precision, recall, f1)
+    macro = Averages(*(float(rate.mean()) if len(rate) else 0.0 for rate in rates))
+    weighted = Averages(*(float(rate @ weights) for rate in rates))
+    return macro, weighted
+
+
+def perplexity(loss: float) -> float:
+    """The exponential of a mean loss; infinite if it is too large for a float."""
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 def averaged(evaluation: Evaluation) -> DirectionMetrics:
-    """The mean of both directions; perplexity is that of their mean loss."""
+    """The mean of both directions; the perplexity is that of their mean loss."""
     forward, backward = evaluation.forward, evaluation.backward
-    loss = (forward.loss + backward.loss) / 2
+
+    def mean(name: str, of: str | None = None) -> float:
+        pair = (forward, backward) if of is None else (getattr(forward, of), getattr(backward, of))
+        return sum(getattr(metrics, name) for metrics in pair) / 2
+
     return DirectionMetrics(
         targets=(forward.targets + backward.targets) // 2,
-        loss=loss,
-        perplexity=perplexity(loss),
-        accuracy=(forward.accuracy + backward.accuracy) / 2,
-        top5_accuracy=(forward.top5_accuracy + backward.top5_accuracy) / 2,
-        macro=_mean(forward.macro, backward.macro),
-        weighted=_mean(forward.weighted, backward.weighted),
+        loss=mean("loss"),
+        perplexity=perplexity(mean("loss")),
+        accuracy=mean("accuracy"),
+        top5_accuracy=mean("top5_accuracy"),
+        macro=Averages(*(mean(name, "macro") for name in ("precision", "recall", "f1"))),
+        weighted=Averages(*(mean(name, "weighted") for name in ("precision", "recall", "f1"))),
     )
 
 
-def _mean(one: Averages, other: Averages) -> Averages:
-    return Averages(
-        (one.precision + other.precision) / 2,
-        (one.recall + other.recall) / 2,
-        (one.f1 + other.f1) / 2,
-    )
+def _counts(ids: Tensor, size: int) -> NDArray[np.int64]:
+    return torch.bincount(ids, minlength=size).cpu().numpy()

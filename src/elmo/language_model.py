@@ -20,7 +20,7 @@ from elmo.bilm.model import BiLM, StackState
 from elmo.bilm.softmax import slices
 from elmo.config import check
 from elmo.errors import UserError
-from elmo.evaluate import perplexity, read_through
+from elmo.evaluate import perplexity
 from elmo.files import folder_written_whole, sha256, write_text
 from elmo.model_folder import (
     CARD,
@@ -47,7 +47,7 @@ from elmo.official.format import (
     vocabulary_beside,
 )
 from elmo.official.hdf5 import opened
-from elmo.text.batching import Reading, TextGroup, WordTable, group_texts
+from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts
 from elmo.text.config import Batching
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
@@ -192,25 +192,21 @@ def ask(
 
     A direction's questions come in the order in which it reads, long texts in windows.
     """
-    batching = batching or Batching()
-    for group in group_texts(texts, model.vocabulary, batching, spelled=model.config.spelled):
-        yield from _ask_group(model, group, batching.window)
-
-
-def _ask_group(model: BiLM, group: TextGroup, window: int) -> Iterator[Questions]:
-    numbers = torch.from_numpy(group.texts).to(model.device)
-    for step, (_, readings) in enumerate(read_through(model, group.batches)):
-        for backward, (states, reading) in enumerate(readings):
-            places, columns = _where(reading)
+    lengths = np.array([len(words) + 1 for words in texts], np.int64)
+    for group in group_by_length(lengths, (batching or Batching()).batch_tokens):
+        together = [texts[int(index)] for index in group]
+        batch = pack_texts(together, model.vocabulary, spelled=model.spelled).to(model.device)
+        with torch.no_grad():
+            states = model.layers(batch).at_targets()
+        numbers = torch.from_numpy(group).to(model.device)
+        for backward, targets in enumerate((batch.forward, batch.backward)):
             yield Questions(
-                bool(backward), numbers[columns], places + step * window, states, reading.targets
+                bool(backward),
+                numbers[batch.layout.text[targets.tokens]],
+                batch.layout.step[targets.tokens],
+                states[backward],
+                targets.ids,
             )
-
-
-def _where(reading: Reading) -> tuple[Tensor, Tensor]:
-    """The step and the column at which each question is asked."""
-    columns = reading.inputs.shape[1]
-    return reading.asked // columns, reading.asked % columns
 
 
 # How probable each word of a text is, given all before it and given all behind it.
@@ -560,8 +556,10 @@ def _read(
 ) -> tuple[Tensor, StackState]:
     """Let one direction read on; its last state, (1, width), and where it stands."""
     stack = model.backward_stack if config.direction == "backward" else model.forward_stack
-    table = WordTable.of(words, model.vocabulary, spelled=model.config.spelled)
+    table = WordTable.of(words, model.vocabulary, spelled=model.spelled)
     vectors = model.token_layer(table.select(np.arange(len(words))).to(model.device))
-    inputs = vectors.to(model.compute_dtype)[:, None]  # (time, 1, width)
-    read = stack(inputs, states, torch.tensor([len(words)], device=model.device))
-    return read.layers[-1][-1], read.states
+    vectors = vectors.to(model.compute_dtype)  # (words, width)
+    tokens = torch.arange(len(words), device=model.device)
+    layout = Layout.of(np.array([len(words)])).to(model.device)
+    outputs, ends = stack(vectors, tokens, layout, states)
+    return outputs[-1][-1:], ends

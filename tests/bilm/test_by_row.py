@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, Randomness
-from elmo.text.batching import sentence_batch
+from elmo.text.batching import pack_texts
 from elmo.training.distributed import make_whole
 
 tied = st.builds(
@@ -28,9 +28,9 @@ tied = st.builds(
 
 def gradients(model: BiLM, sentences: list[list[str]], seed: int) -> dict[str, Tensor]:
     model.zero_grad()
-    batch = sentence_batch(sentences, VOCABULARY, spelled=model.config.spelled)
+    batch = pack_texts(sentences, VOCABULARY, spelled=model.config.spelled)
     for step in (0, 1):  # a batch may be read in parts, whose gradients add up
-        model(batch, random=Randomness.of(seed, step, CPU)).mean.backward()
+        model.loss(batch, random=Randomness.of(seed, step, CPU)).mean.backward()
     return {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
 
 

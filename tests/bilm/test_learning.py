@@ -12,7 +12,15 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, Randomness
-from elmo.text.batching import Batch, Reading, WordTable, make_batch, sentence_batch
+from elmo.text.batching import (
+    Batch,
+    Group,
+    MemoryShard,
+    Targets,
+    WordTable,
+    pack_texts,
+    pack_window,
+)
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 # To go on after "the" or "sat" one must remember more than one word, in both directions.
@@ -49,7 +57,7 @@ def train(model: BiLM, batches: Iterator[Batch], steps: int, rate: float) -> lis
     losses: list[list[float]] = []
     for step in range(steps):
         optimizer.zero_grad()
-        found = model(next(batches), random=Randomness.of(0, step, CPU))
+        found = model.loss(next(batches), random=Randomness.of(0, step, CPU))
         found.mean.backward()
         optimizer.step()
         losses.append(
@@ -74,15 +82,15 @@ def train(model: BiLM, batches: Iterator[Batch], steps: int, rate: float) -> lis
 )
 def test_a_story_is_learned_by_heart(kind: str, softmax: SoftmaxConfig) -> None:
     model = build(kind, vocabulary_of(STORY), softmax)
-    story = sentence_batch([STORY], model.vocabulary, spelled=kind != "words")
+    story = pack_texts([STORY], model.vocabulary, spelled=kind != "words")
     train(model, iter(lambda: story, None), steps=100, rate=0.03)
     with torch.no_grad():
-        for reading, output in zip(story.readings, model.read(story), strict=True):
-            states = output.layers[-1].flatten(0, 1)[reading.asked]
+        targets = (story.forward, story.backward)
+        for asked, states in zip(targets, model.layers(story).at_targets(), strict=True):
             chances = model.output.log_probabilities(states)
-            right = chances[torch.arange(len(states)), reading.targets]
+            right = chances[torch.arange(len(states)), asked.ids]
             assert -right.mean() < 0.05
-            assert torch.equal(chances.argmax(dim=1), reading.targets)
+            assert torch.equal(chances.argmax(dim=1), asked.ids)
 
 
 def noise() -> Iterator[Batch]:
@@ -91,8 +99,11 @@ def noise() -> Iterator[Batch]:
     vocabulary = vocabulary_of([f"w{number}" for number in range(WORDS)])
     table = WordTable.of(vocabulary.words, vocabulary, spelled=True)
     while True:
-        rows = list(random.integers(3, 3 + WORDS, (16, 13)))
-        yield make_batch(rows, [row[::-1] for row in rows], table, starts=True)
+        ids = random.integers(3, 3 + WORDS, 16 * 13).astype(np.uint32)
+        ends = np.arange(1, 17) * 13
+        batch = pack_window(MemoryShard(ids, ends), Group(0, ends - 13, ends), table, 12, 0)
+        assert batch is not None
+        yield batch
 
 
 def leaking(batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -100,8 +111,8 @@ def leaking(batches: Iterator[Batch]) -> Iterator[Batch]:
     for batch in batches:
         ids = batch.words.ids
         forward, backward = (
-            Reading(r.inputs, r.lengths, r.asked, ids[r.inputs].flatten()[r.asked])
-            for r in batch.readings
+            Targets(targets.tokens, ids[inputs[targets.tokens]])
+            for targets, inputs in zip((batch.forward, batch.backward), batch.inputs, strict=True)
         )
         yield replace(batch, forward=forward, backward=backward)
 

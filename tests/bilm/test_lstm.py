@@ -14,46 +14,11 @@ from hypothesis import strategies as st
 from tests.bilm.numpy_bilm import array, lstm
 from torch import Tensor, nn
 
-from elmo.bilm import lstm as scan
-from elmo.bilm.lstm import (
-    InputProducts,
-    LSTMLayer,
-    LSTMState,
-    Ragged,
-    Way,
-    padded_way,
-    product_gradients,
-)
+from elmo.bilm import lstm as module
+from elmo.bilm.lstm import LSTMLayer, LSTMState, scan_pair, tanh
+from elmo.text.batching import Layout
 
-# Products of distinct words, spread over rows, are the products of the rows.
-
-
-torch.manual_seed(0)
-WORDS = torch.randn(4, 3, dtype=torch.float64)
-PLACES = torch.tensor([0, 2, 2, 3, 0, 0, 2])  # one word is never read
-WEIGHT = torch.randn(3, 8, dtype=torch.float64)
-BIAS = torch.randn(8, dtype=torch.float64)
-ROWS = WORDS[PLACES]
-
-
-def test_a_part_of_the_rows() -> None:
-    expected = ROWS @ WEIGHT + BIAS
-    for rows in (slice(0, 7), slice(2, 5)):
-        for inputs, places in ((ROWS, None), (WORDS, PLACES)):
-            gates = torch.full((rows.stop - rows.start, 8), torch.nan, dtype=torch.float64)
-            InputProducts(inputs, places, WEIGHT, BIAS).write(rows, gates)
-            torch.testing.assert_close(gates, expected[rows])
-
-
-def test_gradients_against_autograd() -> None:
-    d_gates = torch.randn(7, 8, dtype=torch.float64)
-    for inputs, places in ((ROWS, None), (WORDS, PLACES)):
-        leaves = [inputs.clone().requires_grad_(), WEIGHT.clone().requires_grad_()]
-        rows = leaves[0] if places is None else leaves[0][places]
-        expected = torch.autograd.grad(rows @ leaves[1], leaves, d_gates)
-        found = product_gradients(inputs, places, WEIGHT, d_gates)
-        torch.testing.assert_close(found.inputs, expected[0])
-        torch.testing.assert_close(found.weight, expected[1])
+WORDS = 5
 
 
 @dataclass(frozen=True)
@@ -72,6 +37,7 @@ CASES = [
     Case(projection=5, cell_clip=0.3, projection_clip=0.2),
 ]
 cases = pytest.mark.parametrize("case", CASES)
+LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=4).filter(any)
 
 
 def build(case: Case, seed: int = 0, scale: float = 1.0) -> LSTMLayer:
@@ -85,24 +51,30 @@ def build(case: Case, seed: int = 0, scale: float = 1.0) -> LSTMLayer:
     return layer
 
 
-def state_of(layer: LSTMLayer, batch: int, seed: int = 1) -> LSTMState:
+def state_of(layer: LSTMLayer, texts: int, seed: int = 1) -> LSTMState:
     random = torch.Generator().manual_seed(seed)
-    output = torch.rand(batch, layer.width, generator=random, dtype=torch.float64) - 0.5
-    cell = torch.rand(batch, layer.hidden, generator=random, dtype=torch.float64) - 0.5
+    output = torch.rand(texts, layer.width, generator=random, dtype=torch.float64) - 0.5
+    cell = torch.rand(texts, layer.hidden, generator=random, dtype=torch.float64) - 0.5
     return LSTMState(output, cell)
 
 
-def inputs_of(case: Case, steps: int, batch: int, seed: int = 2) -> Tensor:
+def layout_of(*lengths: int) -> Layout:
+    return Layout.of(np.array(lengths))
+
+
+def words_of(case: Case, layout: Layout, seed: int) -> tuple[Tensor, Tensor]:
+    """Vectors of distinct words, and which of them each token is."""
     random = torch.Generator().manual_seed(seed)
-    return torch.randn(steps, batch, case.inputs, generator=random, dtype=torch.float64)
+    vectors = torch.randn(WORDS, case.inputs, generator=random, dtype=torch.float64)
+    return vectors, torch.randint(0, WORDS, layout.text.shape, generator=random)
 
 
 def step_by_step(layer: LSTMLayer, inputs: Tensor, state: LSTMState) -> Tensor:
-    """The same in plain operations that autograd knows how to derive."""
+    """One text, (steps, inputs), in plain operations that autograd knows how to derive."""
     h, c = state.output, state.cell
     outputs: list[Tensor] = []
     for x in inputs:
-        z = x @ layer.input_weight + h @ layer.recurrent_weight + layer.bias
+        z = x[None] @ layer.input_weight + h @ layer.recurrent_weight + layer.bias
         i, f, o, j = z.chunk(4, dim=1)
         c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(j)
         if layer.cell_clip is not None:
@@ -113,69 +85,67 @@ def step_by_step(layer: LSTMLayer, inputs: Tensor, state: LSTMState) -> Tensor:
             if layer.projection_clip is not None:
                 h = h.clamp(-layer.projection_clip, layer.projection_clip)
         outputs.append(h)
-    return torch.stack(outputs)
+    return torch.cat(outputs)
+
+
+def each_alone(layer: LSTMLayer, tokens: Tensor, layout: Layout, start: LSTMState) -> Tensor:
+    """Each text by itself, put back into the packed layout."""
+    outputs = tokens.new_zeros(len(tokens), layer.width)
+    for rank, text in enumerate(layout.sorted_indices.tolist()):
+        mine = (layout.text == text).nonzero()[:, 0]
+        if len(mine):
+            alone = step_by_step(layer, tokens[mine], start.select(slice(rank, rank + 1)))
+            outputs = outputs.index_copy(0, mine, alone)
+    return outputs
+
+
+# Values
 
 
 @given(
-    st.sampled_from(CASES),
-    st.lists(st.integers(0, 6), min_size=1, max_size=4).filter(any),
-    st.booleans(),
+    st.sampled_from(CASES), LENGTHS, st.sampled_from([1, 3, 1024]), st.booleans(),
     st.integers(0, 100),
-)
-def test_values(case: Case, lengths: list[int], carried: bool, seed: int) -> None:
-    layer = build(case, seed)
-    inputs = inputs_of(case, max(lengths), len(lengths), seed)
-    start = state_of(layer, len(lengths), seed) if carried else None
-    outputs, end = layer(inputs, start, torch.tensor(lengths))
-    for column, length in enumerate(lengths):
-        h = np.zeros(layer.width) if start is None else array(start.output[column])
-        c = np.zeros(layer.hidden) if start is None else array(start.cell[column])
-        expected, h, c = lstm(layer, array(inputs[:length, column]), h, c)
-        np.testing.assert_allclose(array(outputs[:length, column]), expected, atol=1e-12)
-        np.testing.assert_allclose(array(end.output[column]), h, atol=1e-12)
-        np.testing.assert_allclose(array(end.cell[column]), c, atol=1e-12)
+)  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_each_text_as_if_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    gradients: bool,
+    case: Case,
+    lengths: list[int],
+    at_once: int,
+    many_words: bool,
+    seed: int,
+) -> None:
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "DISTINCT_AT_ONCE", 1 if many_words else 1024)
+    layer, layout = build(case, seed), layout_of(*lengths)
+    start = state_of(layer, len(lengths), seed)
+    vectors, index = words_of(case, layout, seed)
+    with torch.set_grad_enabled(gradients):
+        by_word, end = layer(vectors, start, layout, index)
+        by_token, _ = layer(vectors[index], start, layout)
+    assert by_word.requires_grad == gradients
+    np.testing.assert_allclose(array(by_token), array(by_word), atol=1e-12)
+    for rank, text in enumerate(layout.sorted_indices.tolist()):
+        mine = layout.text == text
+        expected, h, c = lstm(
+            layer, array(vectors[index[mine]]), array(start.output[rank]), array(start.cell[rank])
+        )
+        np.testing.assert_allclose(array(by_word[mine]), expected, atol=1e-12)
+        np.testing.assert_allclose(array(end.output[rank]), h, atol=1e-12)
+        np.testing.assert_allclose(array(end.cell[rank]), c, atol=1e-12)
 
 
 def test_the_cases_really_clip() -> None:
     case = CASES[-1]
-    layer = build(case)
-    outputs, end = layer(inputs_of(case, 6, 4), None, torch.full((4,), 6))
+    layer, layout = build(case), layout_of(6, 6, 6, 6)
+    vectors, index = words_of(case, layout, 2)
+    outputs, end = layer(vectors[index], layer.zero_state(4, vectors), layout)
     assert (outputs.abs() == case.projection_clip).any()
     assert (outputs.abs() < 0.2).any()
     assert (end.cell.abs() == case.cell_clip).any()
     assert (end.cell.abs() < 0.3).any()
-
-
-@cases
-def test_gradients_against_differences(case: Case) -> None:
-    layer = build(case, seed=3)
-    start = state_of(layer, 2)
-    lengths = torch.full((2,), 4)
-    tensors = [inputs_of(case, 4, 2), start.output, start.cell, *layer.parameters()]
-    names = [name for name, _ in layer.named_parameters()]
-
-    def outputs(inputs: Tensor, output: Tensor, cell: Tensor, *parameters: Tensor) -> Tensor:
-        given = dict(zip(names, parameters, strict=True))
-        call = (inputs, LSTMState(output, cell), lengths)
-        return torch.func.functional_call(layer, given, call)[0]
-
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
-    assert torch.autograd.gradcheck(outputs, leaves)
-
-
-@cases
-def test_gradients_against_autograd_lstm(case: Case) -> None:
-    layer = build(case, seed=5)
-    inputs = inputs_of(case, 7, 3).requires_grad_()
-    made = state_of(layer, 3)
-    start = LSTMState(made.output.requires_grad_(), made.cell.requires_grad_())
-    wanted = torch.randn(7, 3, layer.width, dtype=torch.float64)
-    leaves = [inputs, start.output, start.cell, *layer.parameters()]
-    found = torch.autograd.grad(layer(inputs, start, torch.full((3,), 7))[0], leaves, wanted)
-    expected = torch.autograd.grad(step_by_step(layer, inputs, start), leaves, wanted)
-    for one, other in zip(found, expected, strict=True):
-        assert other.abs().max() > 0
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("projection", [None, 2])
@@ -195,45 +165,48 @@ def test_agrees_with_torch_where_torch_can(projection: int | None) -> None:
         theirs.bias_hh_l0.zero_()
         if layer.projection_weight is not None:
             theirs.weight_hr_l0.copy_(layer.projection_weight.t())  # pyright: ignore
-    inputs = inputs_of(case, 6, 3)
-    outputs, end = layer(inputs, None, torch.full((3,), 6))
-    expected, (h, c) = theirs(inputs)
-    torch.testing.assert_close(outputs, expected)
-    torch.testing.assert_close(end.output, h[0])
-    torch.testing.assert_close(end.cell, c[0])
+    texts = [torch.randn(length, case.inputs, dtype=torch.float64) for length in (3, 6, 1)]
+    packed = nn.utils.rnn.pack_sequence(texts, enforce_sorted=False)
+    layout = layout_of(3, 6, 1)
+    assert layout.batch_sizes == packed.batch_sizes.tolist()
+    assert torch.equal(layout.sorted_indices, packed.sorted_indices)  # pyright: ignore
+    outputs, end = layer(packed.data, layer.zero_state(3, packed.data), layout)
+    expected, (h, c) = theirs(packed)
+    torch.testing.assert_close(outputs, expected.data)
+    torch.testing.assert_close(end.output[layout.unsorted_indices], h[0])
+    torch.testing.assert_close(end.cell[layout.unsorted_indices], c[0])
 
 
 @cases
 def test_half_precision_is_close(case: Case) -> None:
-    layer = build(case, seed=9, scale=0.5).float()
-    inputs = inputs_of(case, 8, 3).float()
-    lengths = torch.full((3,), 8)
-    exact, end = layer(inputs, None, lengths)
-    rough, rough_end = layer(inputs.bfloat16(), None, lengths)
+    layer, layout = build(case, seed=9, scale=0.5).float(), layout_of(8, 8, 8)
+    vectors, index = words_of(case, layout, 2)
+    tokens = vectors[index].float()
+    exact, end = layer(tokens, layer.zero_state(3, tokens), layout)
+    tokens = tokens.bfloat16()
+    rough, rough_end = layer(tokens, layer.zero_state(3, tokens), layout)
     assert rough.dtype == torch.bfloat16
     assert rough_end.cell.dtype == torch.float32
     torch.testing.assert_close(rough.float(), exact, rtol=0, atol=0.03)
     torch.testing.assert_close(rough_end.cell, end.cell, rtol=0, atol=0.05)
     parameters = list(layer.parameters())
-    for one, other in zip(
+    for mine, other in zip(
         torch.autograd.grad(rough.float().square().sum(), parameters),
         torch.autograd.grad(exact.square().sum(), parameters),
         strict=True,
     ):
-        assert one.dtype == torch.float32
-        assert (one - other).norm() < 0.05 * other.norm()
+        assert mine.dtype == torch.float32
+        assert (mine - other).norm() < 0.05 * other.norm()
 
 
 def test_reading_on_equals_reading_at_once() -> None:
     case = CASES[-1]
-    layer = build(case, seed=11)
-    inputs = inputs_of(case, 9, 2)
-    whole, end = layer(inputs, None, torch.tensor([9, 9]))
-    first, state = layer(inputs[:4], None, torch.tensor([4, 4]))
-    second, last = layer(inputs[4:], state, torch.tensor([5, 5]))
+    layer, tokens = build(case, seed=11), torch.randn(9, 2, 4, dtype=torch.float64)
+    whole, end = layer(tokens.flatten(0, 1), layer.zero_state(2, tokens), layout_of(9, 9))
+    first, state = layer(tokens[:4].flatten(0, 1), layer.zero_state(2, tokens), layout_of(4, 4))
+    second, last = layer(tokens[4:].flatten(0, 1), state, layout_of(5, 5))
     torch.testing.assert_close(torch.cat([first, second]), whole)
-    torch.testing.assert_close(last.output, end.output)
-    torch.testing.assert_close(last.cell, end.cell)
+    torch.testing.assert_close(tuple(last), tuple(end))
 
 
 def test_a_new_layer_remembers() -> None:
@@ -244,218 +217,204 @@ def test_a_new_layer_remembers() -> None:
 
 
 def test_a_detached_state_has_no_past() -> None:
-    layer = build(CASES[0])
-    _, end = layer(inputs_of(CASES[0], 3, 2), None, torch.tensor([3, 3]))
+    layer, layout = build(CASES[0]), layout_of(3, 3)
+    vectors, index = words_of(CASES[0], layout, 0)
+    _, end = layer(vectors, layer.zero_state(2, vectors), layout, index)
     assert end.output.requires_grad
     assert not end.detach().output.requires_grad
     assert torch.equal(end.detach().output, end.output)
 
 
-# Steps in rows: texts of different lengths give what each gives alone, values and gradients.
+# Gradients
 
 
-LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=4).filter(any)
-WORDS_scan = 5
+@cases
+def test_gradients_against_differences(case: Case) -> None:
+    layer, layout = build(case, seed=3), layout_of(4, 2)
+    vectors, index = words_of(case, layout, 2)
+    start = state_of(layer, 2)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def outputs(inputs: Tensor, output: Tensor, cell: Tensor, *parameters: Tensor) -> Tensor:
+        named = dict(zip(names, parameters, strict=True))
+        call = (inputs, LSTMState(output, cell), layout)
+        return torch.func.functional_call(layer, named, call)[0]
+
+    tensors = [vectors[index], start.output, start.cell, *layer.parameters()]
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    assert torch.autograd.gradcheck(outputs, leaves)
 
 
-def words_of(case: Case, ragged: Ragged, seed: int) -> tuple[Tensor, Tensor]:
-    random = torch.Generator().manual_seed(seed)
-    vectors = torch.randn(WORDS_scan, case.inputs, generator=random, dtype=torch.float64)
-    return vectors, torch.randint(0, WORDS_scan, ragged.step.shape, generator=random)
-
-
-@given(st.sampled_from(CASES), LENGTHS, st.sampled_from([1, 3, 1024]), st.integers(0, 100))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.parametrize("gradients", [False, True])
-def test_each_text_as_if_alone(
-    monkeypatch: pytest.MonkeyPatch,
-    gradients: bool,
-    case: Case,
-    lengths: list[int],
-    rows_at_once: int,
-    seed: int,
-) -> None:
-    monkeypatch.setattr(scan, "ROWS_AT_ONCE", rows_at_once)
-    layer = build(case, seed)
-    ragged = Ragged.of(torch.tensor(lengths))
-    start = state_of(layer, len(lengths), seed)
-    vectors, places = words_of(case, ragged, seed)
-    with torch.set_grad_enabled(gradients):
-        by_word, end = layer.read(vectors, start, ragged.way, places)
-        by_row, _ = layer.read(vectors[places], start, ragged.way)
-    assert by_word.requires_grad == gradients
-    np.testing.assert_allclose(array(by_row), array(by_word), atol=1e-12)
-    for place, text in enumerate(ragged.order.tolist()):
-        mine = ragged.text == text
-        expected, h, c = lstm(
-            layer,
-            array(vectors[places[mine]]),
-            array(start.output[place]),
-            array(start.cell[place]),
-        )
-        np.testing.assert_allclose(array(by_word[mine]), expected, atol=1e-12)
-        np.testing.assert_allclose(array(end.output[place]), h, atol=1e-12)
-        np.testing.assert_allclose(array(end.cell[place]), c, atol=1e-12)
-
-
-def alone(
-    layer: LSTMLayer, vectors: Tensor, places: Tensor, ragged: Ragged, start: LSTMState
-) -> Tensor:
-    """Each text by itself, in operations that autograd knows, put back into rows."""
-    found: dict[tuple[int, int], Tensor] = {}
-    for place, text in enumerate(ragged.order.tolist()):
-        inputs = vectors[places[ragged.text == text]]
-        state = LSTMState(start.output[place : place + 1], start.cell[place : place + 1])
-        if len(inputs):
-            for step, output in enumerate(step_by_step(layer, inputs[:, None], state)):
-                found[step, text] = output[0]
-    rows = zip(ragged.step.tolist(), ragged.text.tolist(), strict=True)
-    return torch.stack([found[row] for row in rows])
-
-
-@given(st.sampled_from(CASES), LENGTHS, st.integers(0, 100))
+@given(st.sampled_from(CASES), LENGTHS, st.booleans(), st.integers(0, 100))
 @settings(max_examples=25)
-def test_gradients_against_autograd_scan(case: Case, lengths: list[int], seed: int) -> None:
-    layer = build(case, seed)
-    ragged = Ragged.of(torch.tensor(lengths))
+def test_gradients_against_autograd(
+    case: Case, lengths: list[int], by_word: bool, seed: int
+) -> None:
+    layer, layout = build(case, seed), layout_of(*lengths)
     made = state_of(layer, len(lengths), seed)
     start = LSTMState(made.output.requires_grad_(), made.cell.requires_grad_())
-    vectors, places = words_of(case, ragged, seed)
+    vectors, index = words_of(case, layout, seed)
     leaves = [vectors.requires_grad_(), start.output, start.cell, *layer.parameters()]
-    outputs, _ = layer.read(vectors, start, ragged.way, places)
+    if by_word:
+        outputs, _ = layer(vectors, start, layout, index)
+    else:
+        outputs, _ = layer(vectors[index], start, layout)
     wanted = torch.randn(outputs.shape, dtype=torch.float64)
     found = torch.autograd.grad(outputs, leaves, wanted)
-    expected = torch.autograd.grad(alone(layer, vectors, places, ragged, start), leaves, wanted)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    expected = torch.autograd.grad(each_alone(layer, vectors[index], layout, start), leaves, wanted)
+    for mine, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("numbers", [1, scan.MANY_NUMBERS - 1, scan.MANY_NUMBERS, 100_000])
-@pytest.mark.parametrize("reach", [1e-3, 1.0, 20.0, 1e30])
-def test_tanh(numbers: int, reach: float) -> None:
-    values = torch.linspace(-reach, reach, numbers)
-    expected = np.tanh(values.numpy().astype(np.float64))
-    found = torch.empty_like(values)
-    assert scan.tanh(values, out=found) is found
-    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=2e-7)
-    scan.tanh(values, out=values)
-    assert torch.equal(values, found)
+# The layout, and its chunks
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
-def test_tanh_is_torchs_where_the_sigmoid_would_be_too_coarse(kind: torch.dtype) -> None:
-    values = torch.linspace(-1e-3, 1e-3, 2 * scan.MANY_NUMBERS, dtype=kind)
-    assert torch.equal(scan.tanh(values, out=torch.empty_like(values)), values.tanh())
-
-
-def test_many_rows_in_single_precision() -> None:
-    layer, texts = LSTMLayer(8, 256), 64
-    random = torch.Generator().manual_seed(0)
-    for parameter in layer.parameters():
-        torch.nn.init.normal_(parameter, std=0.1, generator=random)
-    inputs, lengths = torch.randn(3, texts, 8, generator=random), torch.full((texts,), 3)
-    assert texts * layer.hidden >= scan.MANY_NUMBERS
-    with torch.no_grad():
-        found, _ = layer(inputs, None, lengths)
-    exact, nothing = layer.double(), np.zeros(layer.hidden)
-    for text in range(texts):
-        expected, _, _ = lstm(exact, array(inputs[:, text].double()), nothing, nothing)
-        np.testing.assert_allclose(found[:, text].numpy(), expected, rtol=0, atol=1e-6)
-
-
-# Rows without padding hold each step of each text once, those that read longest first.
-
-
-LENGTHS_ragged = st.lists(st.integers(0, 6), min_size=1, max_size=5).filter(any)
-
-
-@given(LENGTHS_ragged)
-def test_rows_are_the_steps_of_all_texts(lengths: list[int]) -> None:
-    ragged = Ragged.of(torch.tensor(lengths))
-    rows = list(zip(ragged.step.tolist(), ragged.text.tolist(), strict=True))
-    order = ragged.order.tolist()
+@given(LENGTHS)
+def test_the_layout_holds_each_token_of_each_text_once(lengths: list[int]) -> None:
+    layout = layout_of(*lengths)
+    order = layout.sorted_indices.tolist()
     assert order == sorted(range(len(lengths)), key=lambda text: -lengths[text])
-    assert rows == [(t, b) for t in range(max(lengths)) for b in order if t < lengths[b]]
-    assert ragged.way.sizes == [sum(n > t for n in lengths) for t in range(max(lengths))]
-    for text, last in zip(order, ragged.way.last.tolist(), strict=True):
-        assert last < 0 if lengths[text] == 0 else rows[last] == (lengths[text] - 1, text)
+    assert [order[rank] for rank in layout.unsorted_indices.tolist()] == list(range(len(lengths)))
+    tokens = list(zip(layout.step.tolist(), layout.text.tolist(), strict=True))
+    assert tokens == [(t, b) for t in range(max(lengths)) for b in order if t < lengths[b]]
+    assert layout.batch_sizes == [sum(n > t for n in lengths) for t in range(max(lengths))]
+    for text, last in zip(order, layout.last.tolist(), strict=True):
+        assert lengths[text] == 0 or tokens[last] == (lengths[text] - 1, text)
 
 
-@given(LENGTHS_ragged, st.integers(0, 2))
-def test_the_way_through_padded_texts(lengths: list[int], more: int) -> None:
-    steps, batch = max(lengths) + more, len(lengths)
-    way = padded_way(steps, torch.tensor(lengths))
-    assert way.sizes == [batch] * steps
-    for text, last in enumerate(way.last.tolist()):
-        assert last < 0 if lengths[text] == 0 else divmod(last, batch) == (lengths[text] - 1, text)
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.integers(1, 12))
-def test_stretches_follow_each_other_and_hold_as_much_as_they_may(
-    sizes: list[int], rows: int
+@given(LENGTHS, st.integers(1, 12))
+def test_chunks_follow_each_other_and_hold_as_much_as_they_may(
+    lengths: list[int], most: int
 ) -> None:
-    way = Way(sizes, torch.zeros(1, dtype=torch.int64))
-    stretches = list(way.stretches(rows))
-    assert [size for stretch in stretches for size in stretch.sizes] == sizes
-    first = 0
-    for stretch in stretches:
-        assert stretch.rows == slice(first, first + sum(stretch.sizes))
-        assert len(stretch.sizes) == 1 or sum(stretch.sizes) <= rows
-        first = stretch.rows.stop
-    for one, following in pairwise(stretches):
-        assert sum(one.sizes) + following.sizes[0] > rows
-    assert len(list(way.stretches(None))) == 1
+    layout = layout_of(*lengths)
+    chunks = list(layout.chunks(most))
+    assert [size for _, sizes, _ in chunks for size in sizes] == layout.batch_sizes
+    start = 0
+    for tokens, sizes, ended in chunks:
+        assert tokens == slice(start, start + sum(sizes))
+        assert len(sizes) == 1 or sum(sizes) <= most
+        ranks = range(layout.texts)[ended]
+        inside = range(tokens.start, tokens.stop)
+        assert list(ranks) == [
+            rank
+            for rank, last in enumerate(layout.last.tolist())
+            if last in inside and lengths[int(layout.sorted_indices[rank])]
+        ]
+        start = tokens.stop
+    for (_, sizes, _), (_, following, _) in pairwise(chunks):
+        assert sum(sizes) + following[0] > most
+    assert len(list(layout.chunks(None))) == 1
 
 
-# torch's own LSTM gives of a text alone what the loop over its steps gives.
+# Each kernel, forced on the CPU, gives the same values and gradients.
 
-
-WORDS_fused, HIDDEN = 6, 16
+HIDDEN = 16
 
 
 def drawn_layer(seed: int, **settings: float) -> LSTMLayer:
     torch.manual_seed(seed)
     layer = LSTMLayer(HIDDEN, HIDDEN, **settings)  # pyright: ignore[reportArgumentType]
-    torch.nn.init.normal_(layer.bias)
+    nn.init.normal_(layer.bias)
     return layer
 
 
-def in_a_loop(
-    layer: LSTMLayer, inputs: Tensor, state: LSTMState | None, way: Way, places: Tensor | None
-) -> tuple[Tensor, LSTMState]:
-    with torch.enable_grad():  # a gradient may be wanted, so nothing is left to torch
-        outputs, end = layer.read(inputs, state, way, places)
-    return outputs.detach(), end.detach()
+def forced(uses_torch: bool, layer: LSTMLayer, *args: object) -> tuple[Tensor, LSTMState]:
+    layer.uses_torch = lambda inputs, texts: uses_torch  # pyright: ignore
+    try:
+        return layer(*args)
+    finally:
+        del layer.uses_torch  # pyright: ignore
 
 
-def assert_same(found: tuple[Tensor, LSTMState], wanted: tuple[Tensor, LSTMState]) -> None:
-    for one, other in (
-        (found[0], wanted[0]),
-        (found[1].output, wanted[1].output),
-        (found[1].cell, wanted[1].cell),
-    ):
-        torch.testing.assert_close(one, other, rtol=0, atol=2e-6)
+def assert_same(
+    found: tuple[Tensor, LSTMState], wanted: tuple[Tensor, LSTMState], close: float = 2e-6
+) -> None:
+    for mine, other in zip((found[0], *found[1]), (wanted[0], *wanted[1]), strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=close)
 
 
-@given(st.integers(1, 40), st.integers(0, 99), st.booleans(), st.booleans())
+@given(LENGTHS, st.integers(0, 99), st.booleans(), st.booleans())
+def test_torchs_lstm_on_packed_texts_gives_values_and_gradients_of_the_scan(
+    lengths: list[int], seed: int, gradients: bool, by_word: bool
+) -> None:
+    layer, layout = drawn_layer(seed).double(), layout_of(*lengths)
+    start = state_of(layer, len(lengths), seed)
+    leaves = [start.output.requires_grad_(), start.cell.requires_grad_(), *layer.parameters()]
+    vectors, index = words_of(Case(inputs=HIDDEN), layout, seed)
+    leaves.append(vectors.requires_grad_())
+    args = (vectors, start, layout, index) if by_word else (vectors[index], start, layout)
+    with torch.set_grad_enabled(gradients):
+        found, wanted = forced(True, layer, *args), forced(False, layer, *args)
+    assert_same(found, wanted, 1e-12)
+    if gradients:
+        weight = torch.randn(found[0].shape, dtype=torch.float64)
+        mine = torch.autograd.grad(found[0], leaves, weight, retain_graph=True)
+        other = torch.autograd.grad(wanted[0], leaves, weight)
+        for one, expected in zip(mine, other, strict=True):
+            torch.testing.assert_close(one, expected, rtol=1e-9, atol=1e-11)
+
+
+@given(st.integers(1, 40), st.integers(0, 99), st.booleans(), st.sampled_from([2, 2048]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 2e-6), (torch.float64, 1e-12)])
 @torch.no_grad()
-def test_values_and_where_it_ends(steps: int, seed: int, carries: bool, by_word: bool) -> None:
-    layer = drawn_layer(seed)
-    way = Ragged.of(torch.tensor([steps])).way
-    inputs = torch.randn(WORDS_fused if by_word else steps, HIDDEN)
-    places = torch.randint(0, WORDS_fused, (steps,)) if by_word else None
-    state = LSTMState(torch.randn(1, HIDDEN), torch.randn(1, HIDDEN)) if carries else None
-    assert layer.reads_in_one_call(inputs, 1)
-    found = layer.read(inputs, state, way, places)
-    assert_same(found, in_a_loop(layer, inputs, state, way, places))
+def test_a_single_text_is_read_by_torch(
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype,
+    close: float,
+    steps: int,
+    seed: int,
+    by_word: bool,
+    at_once: int,
+) -> None:
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+    layer, layout = drawn_layer(seed).to(dtype), layout_of(steps)
+    layer.bias.mul_(0.3)  # cells stay near 1, so that their last bit is below the tolerance
+    inputs = torch.randn(WORDS if by_word else steps, HIDDEN, dtype=dtype)
+    index = torch.randint(0, WORDS, (steps,)) if by_word else None
+    state = LSTMState(*(part.to(dtype) for part in state_of(layer, 1, seed)))
+    assert layer.uses_torch(inputs, 1)
+    args = (inputs, state, layout, index)
+    assert_same(layer(*args), forced(False, layer, *args), close)
+
+
+@given(st.sampled_from(CASES), LENGTHS, st.integers(0, 100))
+@torch.no_grad()
+def test_both_directions_in_one_loop(case: Case, lengths: list[int], seed: int) -> None:
+    layout = layout_of(*lengths)
+    pair = [build(case, seed), build(case, seed + 1)]
+    starts = [state_of(layer, len(lengths), seed + n) for n, layer in enumerate(pair)]
+    inputs = torch.randn(2, len(layout.text), case.inputs, dtype=torch.float64)
+    outputs, ends = scan_pair(pair, inputs, starts, layout)
+    for number, layer in enumerate(pair):
+        expected = layer(inputs[number], starts[number], layout)
+        assert_same((outputs[number], ends[number]), expected, 1e-12)
+
+
+@torch.no_grad()
+def test_the_choice_is_a_function_of_device_layer_and_texts() -> None:
+    inputs = torch.randn(5, HIDDEN)
+    assert drawn_layer(0).uses_torch(inputs, 1)
+    assert not drawn_layer(0).uses_torch(inputs, 2)
+    assert not drawn_layer(0).uses_torch(inputs.bfloat16(), 1)
+    assert not drawn_layer(0, cell_clip=1.0).uses_torch(inputs, 1)
+    assert not drawn_layer(0, projection=HIDDEN).uses_torch(inputs, 1)
+    with torch.inference_mode():
+        assert not LSTMLayer(HIDDEN, HIDDEN).uses_torch(inputs, 1)
+    accelerator = inputs.to("meta")
+    with torch.enable_grad():
+        assert not drawn_layer(0).uses_torch(inputs, 1)
+        assert drawn_layer(0).uses_torch(accelerator, 7)
+        assert not drawn_layer(0, cell_clip=1.0).uses_torch(accelerator, 7)
+        assert not drawn_layer(0, projection=HIDDEN).uses_torch(accelerator, 7)
 
 
 @pytest.mark.parametrize("write", ["in place", "to the data", "by an optimizer"])
 @torch.no_grad()
 def test_changed_weights_are_noticed(write: str) -> None:
-    layer, inputs = drawn_layer(0), torch.randn(5, HIDDEN)
-    way = Ragged.of(torch.tensor([5])).way
-    before, _ = layer.read(inputs, None, way)
+    layer, inputs, layout = drawn_layer(0), torch.randn(5, HIDDEN), layout_of(5)
+    args = (inputs, layer.zero_state(1, inputs), layout)
+    before, _ = layer(*args)
     if write == "in place":
         layer.recurrent_weight.mul_(0.5)
     elif write == "to the data":
@@ -463,50 +422,67 @@ def test_changed_weights_are_noticed(write: str) -> None:
     else:
         layer.recurrent_weight.grad = torch.ones_like(layer.recurrent_weight)
         torch.optim.AdamW([layer.recurrent_weight], lr=0.1, fused=True).step()
-    after = layer.read(inputs, None, way)
+    after = layer(*args)
     assert not torch.allclose(before, after[0])
-    assert_same(after, in_a_loop(layer, inputs, None, way, None))
+    assert_same(after, forced(False, layer, *args))
 
 
 @torch.no_grad()
 def test_a_copy_has_weights_of_its_own() -> None:
-    layer, inputs = drawn_layer(0), torch.randn(5, HIDDEN)
-    way = Ragged.of(torch.tensor([5])).way
-    before = layer.read(inputs, None, way)
+    layer, inputs, layout = drawn_layer(0), torch.randn(5, HIDDEN), layout_of(5)
+    args = (inputs, layer.zero_state(1, inputs), layout)
+    before = layer(*args)
     other = copy.deepcopy(layer)
     other.bias.add_(1.0)
-    assert_same(other.read(inputs, None, way), in_a_loop(other, inputs, None, way, None))
-    assert_same(layer.read(inputs, None, way), before)
+    assert_same(other(*args), forced(False, other, *args))
+    assert_same(layer(*args), before)
 
 
 @torch.no_grad()
-def test_padding_behind_the_text_does_not_move_its_end() -> None:
-    layer, inputs = drawn_layer(0), torch.randn(9, 1, HIDDEN)
-    _, end = layer(inputs, None, torch.tensor([5]))
-    _, wanted = layer(inputs[:5], None, torch.tensor([5]))
-    torch.testing.assert_close(end.output, wanted.output, rtol=0, atol=2e-6)
-    torch.testing.assert_close(end.cell, wanted.cell, rtol=0, atol=2e-6)
-
-
-@torch.no_grad()
-def test_what_torch_does_not_know_is_left_to_the_loop() -> None:
-    inputs = torch.randn(5, HIDDEN)
-    assert not drawn_layer(0).reads_in_one_call(inputs, 2)
-    assert not drawn_layer(0).reads_in_one_call(inputs.bfloat16(), 1)
-    assert not drawn_layer(0, cell_clip=1.0).reads_in_one_call(inputs, 1)
-    assert not drawn_layer(0, projection=HIDDEN).reads_in_one_call(inputs, 1)
-    with torch.inference_mode():
-        assert not LSTMLayer(HIDDEN, HIDDEN).reads_in_one_call(inputs, 1)
-    with torch.enable_grad():
-        assert not drawn_layer(0).reads_in_one_call(inputs, 1)
-
-
-@torch.no_grad()
-def test_under_autocast_the_loop_reads() -> None:
+def test_under_autocast_the_scan_reads() -> None:
     """torch would read in a lower precision than was asked of us."""
-    layer, inputs = drawn_layer(0), torch.randn(5, HIDDEN)
-    way = Ragged.of(torch.tensor([5])).way
-    wanted = layer.read(inputs, None, way)
+    layer, inputs, layout = drawn_layer(0), torch.randn(5, HIDDEN), layout_of(5)
+    args = (inputs, layer.zero_state(1, inputs), layout)
+    wanted = layer(*args)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not layer.reads_in_one_call(inputs, 1)
-        assert_same(layer.read(inputs, None, way), wanted)
+        assert not layer.uses_torch(inputs, 1)
+        assert_same(layer(*args), wanted)
+
+
+# tanh
+
+
+@pytest.mark.parametrize("numbers", [1, module.SIGMOID_FROM - 1, module.SIGMOID_FROM, 100_000])
+@pytest.mark.parametrize("reach", [1e-3, 1.0, 20.0, 1e30])
+def test_tanh(numbers: int, reach: float) -> None:
+    values = torch.linspace(-reach, reach, numbers)
+    expected = np.tanh(values.numpy().astype(np.float64))
+    found = torch.empty_like(values)
+    assert tanh(values, out=found) is found
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=2e-7)
+    tanh(values, out=values)
+    assert torch.equal(values, found)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_tanh_is_torchs_where_the_sigmoid_would_be_too_coarse(dtype: torch.dtype) -> None:
+    values = torch.linspace(-1e-3, 1e-3, 2 * module.SIGMOID_FROM, dtype=dtype)
+    assert torch.equal(tanh(values, out=torch.empty_like(values)), values.tanh())
+
+
+def test_many_texts_in_single_precision() -> None:
+    layer, texts = LSTMLayer(8, 256), 64
+    random = torch.Generator().manual_seed(0)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.1, generator=random)
+    inputs = torch.randn(3, texts, 8, generator=random)
+    assert texts * layer.hidden >= module.SIGMOID_FROM
+    with torch.no_grad():
+        found, _ = layer(
+            inputs.flatten(0, 1), layer.zero_state(texts, inputs), layout_of(*[3] * texts)
+        )
+    found = found.view(3, texts, -1)
+    exact, nothing = layer.double(), np.zeros(layer.hidden)
+    for text in range(texts):
+        expected, _, _ = lstm(exact, array(inputs[:, text].double()), nothing, nothing)
+        np.testing.assert_allclose(found[:, text].numpy(), expected, rtol=0, atol=1e-6)

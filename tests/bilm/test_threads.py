@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from elmo.bilm.threads import Work, join, losses_side_by_side, run_side_by_side
+from elmo.bilm.threads import Direction, in_two_threads, run_directions
+
+Extra = TypeVar("Extra")
+
+
+@dataclass(frozen=True)
+class Work(Generic[Extra]):
+    """One direction: a function of one tensor, with the parameters that it uses."""
+
+    function: Callable[[Tensor], tuple[Tensor, Extra]]
+    argument: Tensor
+    parameters: Sequence[Tensor]
+
+
+def join(left: Work[Extra], right: Work[Extra]) -> list[tuple[Tensor, Extra]]:
+    """Run both; the argument is the same."""
+
+    def direction(work: Work[Extra]) -> Direction[Extra]:
+        def run(vectors: Tensor) -> tuple[tuple[Tensor, ...], Extra]:
+            result, extra = work.function(vectors)
+            return (result,), extra
+
+        return run
+
+    found = run_directions(
+        [direction(left), direction(right)], left.argument, [left.parameters, right.parameters]
+    )
+    return [(results[0], extra) for results, extra in found]
 
 
 def leaf(*shape: int, seed: int) -> Tensor:
@@ -32,7 +65,7 @@ def two_works(shared: Tensor, left: Tensor, right: Tensor, below: Tensor) -> lis
 def test_values_gradients_and_extras() -> None:
     leaves = [leaf(3, 2, seed=0), leaf(2, seed=1), leaf(2, seed=2), leaf(4, 3, seed=3)]
     works = two_works(*leaves)
-    (left, first), (right, second) = losses_side_by_side(*works)
+    (left, first), (right, second) = join(*works)
     assert (first, second) == ("left", "right")
     expected = [work.function(work.argument)[0] for work in works]
     torch.testing.assert_close(left, expected[0])
@@ -47,7 +80,7 @@ def test_gradients_against_differences() -> None:
     leaves = [leaf(3, 2, seed=0), leaf(2, seed=1), leaf(2, seed=2), leaf(2, 3, seed=3)]
 
     def losses(*given: Tensor) -> tuple[Tensor, ...]:
-        return tuple(loss for loss, _ in losses_side_by_side(*two_works(*given)))
+        return tuple(loss for loss, _ in join(*two_works(*given)))
 
     assert torch.autograd.gradcheck(losses, leaves)
 
@@ -63,7 +96,7 @@ def test_an_argument_that_is_frozen_needs_no_gradient(is_trained: bool) -> None:
         return (x * weight).sum(), None
 
     work: Work[None] = Work(function, argument, [weight])
-    (left, _), (right, _) = losses_side_by_side(work, work)
+    (left, _), (right, _) = join(work, work)
     assert asked == [False, False]
     torch.testing.assert_close(left + right, 2 * (argument * weight).sum())
     if is_trained:
@@ -76,7 +109,7 @@ def test_unused_and_frozen_parameters_get_no_gradient() -> None:
     argument = leaf(2, seed=3)
     parameters = [unused, frozen, used]
     work: Work[None] = Work(lambda x: ((x * used * frozen).sum(), None), argument, parameters)
-    (left, _), (right, _) = losses_side_by_side(work, work)
+    (left, _), (right, _) = join(work, work)
     (left + right).backward()
     assert unused.grad is None
     assert frozen.grad is None
@@ -87,7 +120,7 @@ def test_unused_and_frozen_parameters_get_no_gradient() -> None:
 def test_an_argument_that_is_not_trained() -> None:
     weight, argument = leaf(2, seed=0), leaf(2, seed=1).detach()
     work: Work[None] = Work(lambda x: ((x * weight).sum(), None), argument, [weight])
-    (left, _), _ = losses_side_by_side(work, work)
+    (left, _), _ = join(work, work)
     left.backward()
     torch.testing.assert_close(weight.grad, argument)
 
@@ -96,7 +129,7 @@ def test_without_gradients_there_is_no_graph() -> None:
     leaves = [leaf(3, 2, seed=0), leaf(2, seed=1), leaf(2, seed=2), leaf(4, 3, seed=3)]
     works = two_works(*leaves)
     with torch.no_grad():
-        (left, first), (right, second) = losses_side_by_side(*works)
+        (left, first), (right, second) = join(*works)
     assert not left.requires_grad
     assert not right.requires_grad
     assert (first, second) == ("left", "right")
@@ -110,7 +143,7 @@ def test_two_threads_are_at_work_at_the_same_time() -> None:
         meeting.wait()
         return threading.get_ident()
 
-    first, second = run_side_by_side(meet, meet)
+    first, second = in_two_threads(meet, meet)
     assert first != second
 
 
@@ -125,9 +158,9 @@ def test_an_exception_comes_through_and_breaks_nothing(side: int) -> None:
     threads = torch.get_num_threads()
     pair = (bad, fine) if side == 0 else (fine, bad)
     with pytest.raises(RuntimeError, match="no loss today"):
-        losses_side_by_side(*pair)
+        join(*pair)
     assert torch.get_num_threads() == threads
-    (left, _), _ = losses_side_by_side(fine, fine)
+    (left, _), _ = join(fine, fine)
     torch.testing.assert_close(left, argument.sum())
 
 
@@ -135,7 +168,7 @@ def test_each_side_has_half_of_the_threads_and_gives_them_back() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        _, mine = run_side_by_side(torch.get_num_threads, torch.get_num_threads)
+        _, mine = in_two_threads(torch.get_num_threads, torch.get_num_threads)
         assert mine == 2
         assert torch.get_num_threads() == 4
     finally:
@@ -147,7 +180,7 @@ def test_one_thread_stays_one(threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        left, right = run_side_by_side(threading.get_ident, threading.get_ident)
+        left, right = in_two_threads(threading.get_ident, threading.get_ident)
     finally:
         torch.set_num_threads(before)
     assert len({left, right}) == threads
@@ -277,3 +310,61 @@ def test_both_ways_two_threads_are_at_work() -> None:
     (left, _), (right, _) = join(work, work)
     (left + right).sum().backward()
     torch.testing.assert_close(argument.grad, torch.full_like(argument, 2))
+
+
+def test_several_results_a_direction() -> None:
+    weight, argument = leaf(3, seed=0), leaf(3, seed=1)
+
+    def run(vectors: Tensor) -> tuple[tuple[Tensor, ...], str]:
+        return (vectors * weight, vectors.detach(), vectors.sin()), "done"
+
+    left, right = run_directions([run, run], argument, [[weight], [weight]])
+    assert left[1] == right[1] == "done"
+    expected = [argument * weight, argument.detach(), argument.sin()] * 2
+    found = [*left[0], *right[0]]
+    torch.testing.assert_close(found, expected)
+    weights = [torch.randn(3, dtype=torch.float64) for _ in found]
+    sums = [
+        sum((w * one).sum() for w, one in zip(weights, results, strict=True))
+        for results in (found, expected)
+    ]
+    mine, plain = (torch.autograd.grad(total, [weight, argument]) for total in sums)  # pyright: ignore
+    torch.testing.assert_close(mine, plain)
+
+
+def run_python(code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, timeout=120,
+        capture_output=True, text=True,
+    ).stdout  # fmt: skip
+
+
+START = """
+import os, sys
+import torch
+from elmo.bilm.threads import in_two_threads
+torch.set_num_threads(2)
+x = torch.rand(300, 300, generator=torch.Generator().manual_seed(0))
+def work():
+    return torch.addmm(x, x, x).tanh() @ x
+"""
+
+
+def test_the_first_call_of_a_process_equals_the_second_bit_by_bit() -> None:
+    code = "first, second = in_two_threads(work, work), in_two_threads(work, work)\n"
+    code += "print(all(map(torch.equal, first, second)), torch.equal(*first))"
+    assert run_python(START + code).split() == ["True", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_has_one_thread_and_does_not_hang() -> None:
+    code = """
+in_two_threads(work, work)
+child = os.fork()
+if child == 0:
+    left, right = in_two_threads(work, work)
+    os._exit(0 if torch.equal(left, right) and torch.get_num_threads() == 1 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run_python(START + code).strip() == "0"

@@ -17,6 +17,7 @@ from tests.bilm.numpy_bilm import array, character_features, highway_layer, offi
 from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.bilm.lstm import WeightsSnapshot
 from elmo.bilm.tokens import (
     LENGTHS,
     ROWS,
@@ -24,14 +25,12 @@ from elmo.bilm.tokens import (
     CharacterCNN,
     Highway,
     TokenLayer,
-    WeightsSeen,
     WordCache,
     by_length,
     in_blocks,
-    look_up,
     needed_lengths,
 )
-from elmo.text.batching import Words, WordTable, sentence_batch
+from elmo.text.batching import Words, WordTable, pack_texts
 from elmo.text.vocabulary import Vocabulary, spell_all
 
 # The token layer against the official equations, written with loops.
@@ -90,7 +89,7 @@ def test_token_vectors(vocabulary: Vocabulary, kind: str, projection: int | None
     torch.manual_seed(2)
     layer = TokenLayer(config(kind, projection=projection), len(vocabulary)).double()
     shaken(layer)
-    batch = sentence_batch([WORDS[2:]], vocabulary, spelled=kind != "words")
+    batch = pack_texts([WORDS[2:]], vocabulary, spelled=kind != "words")
     found = array(layer(batch.words))[batch.forward.inputs[:, 0]]
     expected = [
         token(layer, word, vocabulary.id(word), ACTIVATIONS["relu"]) for word in ["<S>", *WORDS[2:]]
@@ -109,7 +108,7 @@ def test_gradients_against_differences(vocabulary: Vocabulary, kind: str) -> Non
     torch.manual_seed(3)
     layer = TokenLayer(config(kind), len(vocabulary)).double()
     shaken(layer)
-    words = sentence_batch([["cat", "雨"]], vocabulary, spelled=kind != "words").words
+    words = pack_texts([["cat", "雨"]], vocabulary, spelled=kind != "words").words
     parameters = dict(layer.named_parameters())
     # The vectors of characters are checked apart: most are not used by these words.
     large = {"characters.characters.weight"}
@@ -139,7 +138,7 @@ def test_gradients_of_the_characters() -> None:
 
 def test_frozen_word_vectors_get_no_gradient(vocabulary: Vocabulary) -> None:
     layer = TokenLayer(config("both", freeze_words=True), len(vocabulary))
-    layer(sentence_batch([["cat"]], vocabulary, spelled=True).words).sum().backward()
+    layer(pack_texts([["cat"]], vocabulary, spelled=True).words).sum().backward()
     missing = [name for name, parameter in layer.named_parameters() if parameter.grad is None]
     assert missing == ["words.weight"]
 
@@ -153,13 +152,6 @@ def test_words_without_spelling_are_told_apart_by_id_only(vocabulary: Vocabulary
     found = layer(Words(torch.tensor([2, 2, 3]), None))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
-
-
-def test_look_up_spreads_vectors_over_a_reading() -> None:
-    vectors = torch.randn(4, 3)
-    places = torch.tensor([[0, 3], [3, 1]])
-    assert torch.equal(look_up(vectors, places)[1, 0], vectors[3])
-    assert look_up(vectors, places).shape == (2, 2, 3)
 
 
 # In blocks, a row's result is that of the function, and its bits are its own.
@@ -454,24 +446,24 @@ def weights(count: int = 2) -> list[Tensor]:
 
 def test_untouched_weights_are_the_same() -> None:
     some = weights()
-    assert WeightsSeen.of(some).are_still(WeightsSeen.of(some))
+    assert WeightsSnapshot.of(some).is_still(WeightsSnapshot.of(some))
 
 
 def test_equal_copies_are_others() -> None:
-    assert not WeightsSeen.of(weights()).are_still(WeightsSeen.of(weights()))
+    assert not WeightsSnapshot.of(weights()).is_still(WeightsSnapshot.of(weights()))
 
 
 def test_one_weight_less_is_a_change() -> None:
     some = weights()
-    assert not WeightsSeen.of(some).are_still(WeightsSeen.of(some[:1]))
+    assert not WeightsSnapshot.of(some).is_still(WeightsSnapshot.of(some[:1]))
 
 
 @given(st.integers(0, 299), st.integers(0, 39))
 def test_a_single_number_written_in_place_is_seen(row: int, column: int) -> None:
     some = weights()
-    before = WeightsSeen.of(some)
+    before = WeightsSnapshot.of(some)
     some[1][row, column] += 1
-    assert not before.are_still(WeightsSeen.of(some))
+    assert not before.is_still(WeightsSnapshot.of(some))
 
 
 @pytest.mark.parametrize("shape", [(1,), (SAMPLE + 1,), (64, 128), (128, 64), (1000, 64)])
@@ -479,14 +471,14 @@ def test_what_is_written_to_the_data_of_a_row_or_column_is_seen(shape: tuple[int
     """A version does not count it, so the sample must meet every column and the first row."""
     weight = torch.zeros(shape)
     for column in range(shape[-1]):
-        before = WeightsSeen.of([weight])
+        before = WeightsSnapshot.of([weight])
         weight.data[..., column] += 1
-        assert not before.are_still(WeightsSeen.of([weight]))
+        assert not before.is_still(WeightsSnapshot.of([weight]))
 
 
 def test_what_is_kept_does_not_change_with_the_weights() -> None:
     """A sample of a small weight is a view of it; it must not move along unnoticed."""
     weight = torch.zeros(5)
-    before = WeightsSeen.of([weight])
+    before = WeightsSnapshot.of([weight])
     weight.data += 1
-    assert not before.are_still(WeightsSeen.of([weight]))
+    assert not before.is_still(WeightsSnapshot.of([weight]))

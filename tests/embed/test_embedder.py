@@ -321,7 +321,6 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("the cat", "put it in a list"),
         ([["cat"], ["a", "</S>"]], "text 1: a text holds '</S>'"),
         (["cat", None], "text 1: expected a string or a list of words, got NoneType"),
         ([["cat", 3]], "text 0: expected words, got int: 3"),
@@ -330,6 +329,14 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 def test_bad_texts_are_told(texts: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         WORD_MODEL.encode(texts)
+
+
+def test_one_string_gives_the_result_of_that_text() -> None:
+    np.testing.assert_array_equal(WORD_MODEL.encode("the cat"), WORD_MODEL.encode(["the cat"])[0])
+    tokens = WORD_MODEL.encode("the cat", output="tokens", layer="all")
+    assert tokens.shape == (3, 2, 12)
+    with pytest.raises(UserError, match="put it in a list"):
+        next(WORD_MODEL.encode_iter("the cat"))
 
 
 # An embedder in Hugging Face's datasets: the same vectors, batch by batch.

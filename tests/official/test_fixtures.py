@@ -9,11 +9,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from elmo.bilm.model import BiLM
 from elmo.official.format import load_official
 from elmo.official.verify import read_slots, verify_activations, verify_tokens
-from elmo.text.batching import whole_batch
+from elmo.text.batching import pack_texts
 
 SETS = {"allennlp": "sentences.json", "bilm_tf": "lm_embeddings_sentences.json"}
 TOLERANCE = 2e-6
@@ -34,15 +35,16 @@ def test_all_batches_with_the_state_carried(originals: Path, name: str) -> None:
     compared = 0
     for turn in range(10):
         texts = [slot[turn].split() for slot in slots]
-        batch = whole_batch(texts, model.vocabulary, spelled=True)
-        read = model.activations(batch, state)
-        fresh = model.activations(batch)
-        state = read.state
+        batch = pack_texts(texts, model.vocabulary, spelled=True, read_end=True)
+        with torch.no_grad():
+            outputs, fresh = model.layers(batch, state), model.layers(batch)
+        state = outputs.state
+        layers, without_state = outputs.padded()[0], fresh.padded()[0]
         for slot, text in enumerate(texts):
             expected = np.concatenate(list(stored[slot][str(turn)][()]), axis=1)  # pyright: ignore
-            found = read.layers[-1, slot, : len(text)].numpy()
+            found = layers[-1, slot, : len(text)].numpy()
             np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
-            stateless = fresh.layers[-1, slot, : len(text)].numpy()
+            stateless = without_state[-1, slot, : len(text)].numpy()
             assert np.array_equal(stateless, found) == (turn == 0)
             compared += len(text)
     assert compared == 744

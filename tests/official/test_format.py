@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from tests.official.golden_elmo import SPECIAL, Golden, State, golden
 
@@ -18,7 +19,7 @@ from elmo.config import to_json
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import open_model
 from elmo.official.format import config_of, load_official, names_of, options_of, read_options
-from elmo.text.batching import whole_batch
+from elmo.text.batching import pack_texts
 
 LONG = "x" * 47
 SENTENCES = [
@@ -48,8 +49,9 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def layers(model: BiLM, sentence: list[str]) -> NDArray[np.float32]:
-    batch = whole_batch([sentence], model.vocabulary, spelled=model.config.spelled)
-    return model.activations(batch).layers[:, 0].numpy()
+    batch = pack_texts([sentence], model.vocabulary, spelled=model.spelled)
+    with torch.no_grad():
+        return model.layers(batch).words().numpy()
 
 
 def load(model: Golden, folder: Path) -> BiLM:
@@ -80,11 +82,14 @@ def test_state_is_carried_by_each_text_of_a_batch(tmp_path: Path) -> None:
     state = None
     for turn in ((0, 1), (2, 4), (3, 0)):
         texts = [SENTENCES[place] for place in turn]
-        read = ours.activations(whole_batch(texts, ours.vocabulary, spelled=True), state)
-        state = read.state
+        batch = pack_texts(texts, ours.vocabulary, spelled=True, read_end=True)
+        with torch.no_grad():
+            outputs = ours.layers(batch, state)
+        state = outputs.state
+        layers, _ = outputs.padded()
         for slot, text in enumerate(texts):
             expected, states[slot] = theirs.read(text, states[slot])
-            found = read.layers[:, slot, : len(text)].numpy()
+            found = layers[:, slot, : len(text)].numpy()
             np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6)
 
 
@@ -162,9 +167,9 @@ def test_stored_token_vectors_of_the_model_itself_change_nothing(tmp_path: Path)
 
 def test_a_model_without_softmax_says_so(tmp_path: Path) -> None:
     ours = load(golden(), tmp_path / "model")
-    batch = whole_batch([["cat"]], ours.vocabulary, spelled=True)
+    batch = pack_texts([["cat"]], ours.vocabulary, spelled=True)
     with pytest.raises(UserError, match="this model has no softmax: its makers never published it"):
-        ours(batch)
+        ours.loss(batch)
     assert all(parameter.requires_grad for parameter in ours.parameters())
 
 

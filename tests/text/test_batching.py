@@ -22,16 +22,18 @@ from hypothesis import strategies as st
 
 from elmo.text.batching import (
     Batch,
-    Reading,
+    Group,
+    MemoryShard,
     Share,
+    Targets,
     WordTable,
     count_batches,
-    group_texts,
-    make_batch,
+    in_memory,
+    pack_texts,
+    pack_window,
     read,
     read_steps,
     read_texts,
-    sentence_batch,
 )
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
@@ -51,10 +53,15 @@ def unique_texts(lengths: list[int]) -> list[list[str]]:
     return [[next(words) for _ in range(length)] for length in lengths]
 
 
-def steps(batch: Batch, reading: Reading, column: int) -> list[int]:
-    """What one text has a direction read in this window."""
-    length = int(reading.lengths[column])
-    return batch.words.ids[reading.inputs[:length, column]].tolist()
+def texts_of(batch: Batch, direction: int) -> list[list[int]]:
+    """The vocabulary ids that each text of a batch has a direction read."""
+    ids = batch.words.ids[batch.inputs[direction]]
+    return [ids[batch.layout.text == text].tolist() for text in range(batch.layout.texts)]
+
+
+def padded_size(batch: Batch) -> int:
+    """How many tokens the batch would have with padding."""
+    return batch.layout.texts * len(batch.layout.batch_sizes)
 
 
 @given(LENGTHS, st.integers(2, 9), st.integers(0, 60))
@@ -63,19 +70,22 @@ def test_each_text_is_read_once_in_both_directions(
 ) -> None:
     texts = unique_texts(lengths)
     batching = Batching(window=window, batch_tokens=window + room)
-    seen: list[int] = []
-    for group in group_texts(texts, VOCABULARY, batching, spelled=False):
-        batches = list(group.batches)
-        assert [batch.starts for batch in batches] == [True] + [False] * (len(batches) - 1)
-        for column, number in enumerate(group.texts.tolist()):
-            ids = VOCABULARY.encode(texts[number]).tolist()
-            ahead = [word for batch in batches for word in steps(batch, batch.forward, column)]
-            behind = [word for batch in batches for word in steps(batch, batch.backward, column)]
-            assert ahead == [BEGIN, *ids]
-            assert behind == [END, *reversed(ids)]
-            seen.append(number)
-        assert all(batch.forward.inputs.numel() <= batching.batch_tokens for batch in batches)
-    assert sorted(seen) == list(range(len(texts)))
+    shard, table = in_memory(texts, VOCABULARY, spelled=False)
+    ahead: list[list[int]] = []
+    behind: list[list[int]] = []
+    for batch in read([shard], table, batching):
+        found = [texts_of(batch, 0), texts_of(batch, 1)]
+        if batch.starts:
+            ahead += found[0]
+            behind += found[1]
+        else:
+            for so_far, rest in zip((ahead, behind), found, strict=True):
+                for text, more in zip(so_far[-len(rest) :], rest, strict=True):
+                    text += more
+        assert padded_size(batch) <= batching.batch_tokens
+    ids = [VOCABULARY.encode(text).tolist() for text in texts]
+    assert sorted(ahead) == sorted([BEGIN, *one] for one in ids)
+    assert sorted(behind) == sorted([END, *reversed(one)] for one in ids)
 
 
 @given(LENGTHS, st.sampled_from(["documents", "stream"]))
@@ -83,14 +93,13 @@ def test_any_number_of_texts_is_read_without_keeping_them(lengths: list[int], ki
     texts = unique_texts(lengths)
     batching = Batching(batching=kind, window=5, batch_tokens=20)  # pyright: ignore
     batches = list(read_texts(iter(texts), VOCABULARY, batching, spelled=False))
-    asked = sorted(word for batch in batches for word in batch.forward.targets.tolist())
+    asked = sorted(word for batch in batches for word in batch.forward.ids.tolist())
     words = [word for text in texts for word in text]
     expected = sorted([*VOCABULARY.encode(words).tolist(), *[END] * len(texts)])
     assert asked == expected
 
 
 def test_no_texts_give_no_batches() -> None:
-    assert list(group_texts([], VOCABULARY, Batching(), spelled=True)) == []
     assert list(read_texts([], VOCABULARY, Batching(), spelled=True)) == []
 
 
@@ -101,20 +110,12 @@ WORDS_batches = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard"
 SENTENCES = st.lists(st.lists(WORDS_batches, max_size=7), min_size=1, max_size=5)
 
 
-def paths(batch: Batch, reading: Reading) -> list[list[int]]:
-    """The vocabulary ids that each text of a batch has a direction read."""
-    return [
-        batch.words.ids[reading.inputs[:length, column]].tolist()
-        for column, length in enumerate(reading.lengths.tolist())
-    ]
-
-
-def questions(reading: Reading) -> dict[tuple[int, int], int]:
-    """What is to be predicted at each (step, text)."""
-    batch = reading.inputs.shape[1]
-    places = [divmod(place, batch) for place in reading.asked.tolist()]
-    assert len(places) == len(set(places))
-    return dict(zip(places, reading.targets.tolist(), strict=True))
+def questions(batch: Batch, targets: Targets) -> dict[tuple[int, int], int]:
+    """What is to be predicted at each (step, text), in that order."""
+    steps, texts = batch.layout.step[targets.tokens], batch.layout.text[targets.tokens]
+    places = list(zip(steps.tolist(), texts.tolist(), strict=True))
+    assert places == sorted(set(places))
+    return dict(zip(places, targets.ids.tolist(), strict=True))
 
 
 def expected_questions(texts: list[list[int]]) -> dict[tuple[int, int], int]:
@@ -128,55 +129,84 @@ def expected_questions(texts: list[list[int]]) -> dict[tuple[int, int], int]:
 @given(SENTENCES)
 def test_sentences_are_read_in_both_directions(sentences: list[list[str]]) -> None:
     vocabulary = tiny()
-    batch = sentence_batch(sentences, vocabulary, spelled=False)
+    batch = pack_texts(sentences, vocabulary, spelled=False)
     ahead = [[BEGIN, *(vocabulary.id(word) for word in one), END] for one in sentences]
     behind = [text[::-1] for text in ahead]
-    assert paths(batch, batch.forward) == [text[:-1] for text in ahead]
-    assert paths(batch, batch.backward) == [text[:-1] for text in behind]
-    assert questions(batch.forward) == expected_questions(ahead)
-    assert questions(batch.backward) == expected_questions(behind)
+    assert texts_of(batch, 0) == [text[:-1] for text in ahead]
+    assert texts_of(batch, 1) == [text[:-1] for text in behind]
+    assert questions(batch, batch.forward) == expected_questions(ahead)
+    assert questions(batch, batch.backward) == expected_questions(behind)
     assert batch.starts
     assert batch.targets == sum(len(one) + 1 for one in sentences)
 
 
 @given(SENTENCES)
 def test_each_distinct_word_is_there_once_with_its_spelling(sentences: list[list[str]]) -> None:
-    batch = sentence_batch(sentences, tiny(), spelled=True)
+    batch = pack_texts(sentences, tiny(), spelled=True)
     spellings = batch.words.spellings
     assert spellings is not None
     expected = {tuple(spell(word)) for one in sentences for word in ["<S>", "</S>", *one]}
     found = list(map(tuple, spellings.tolist()))
     assert len(found) == len(set(found))
     assert set(found) == expected
-    for column, sentence in enumerate(sentences):
-        for step, word in enumerate(["<S>", *sentence]):
-            place = batch.forward.inputs[step, column]
+    for text, sentence in enumerate(sentences):
+        read_here = batch.inputs[0][batch.layout.text == text].tolist()
+        for place, word in zip(read_here, ["<S>", *sentence], strict=True):
             assert spellings[place].tolist() == spell(word).tolist()
 
 
+@given(SENTENCES, st.booleans())
+def test_words_are_found_at_their_tokens(sentences: list[list[str]], read_end: bool) -> None:
+    batch = pack_texts(sentences, tiny(), spelled=True, read_end=read_end)
+    assert batch.word_tokens is not None
+    assert batch.words.spellings is not None
+    expected = [spell(word).tolist() for sentence in sentences for word in sentence]
+    for inputs, tokens in zip(batch.inputs, batch.word_tokens, strict=True):
+        assert batch.words.spellings[inputs[tokens]].tolist() == expected
+    assert list(batch.lengths) == [len(sentence) for sentence in sentences]
+    steps = [len(sentence) + (2 if read_end else 1) for sentence in sentences]
+    assert torch.bincount(batch.layout.text, minlength=len(steps)).tolist() == steps
+    if read_end:
+        assert texts_of(batch, 0) == texts_with_end(sentences)
+        assert batch.targets == 0
+
+
+def texts_with_end(sentences: list[list[str]]) -> list[list[int]]:
+    return [[BEGIN, *(tiny().id(word) for word in one), END] for one in sentences]
+
+
 def test_unknown_words_differ_in_spelling_only() -> None:
-    batch = sentence_batch([["unheard", "of"]], tiny(), spelled=True)
-    assert paths(batch, batch.forward) == [[BEGIN, UNKNOWN, UNKNOWN]]
+    batch = pack_texts([["unheard", "of"]], tiny(), spelled=True)
+    assert texts_of(batch, 0) == [[BEGIN, UNKNOWN, UNKNOWN]]
     assert len(batch.words.ids) == 4
-    assert sentence_batch([["a"]], tiny(), spelled=False).words.spellings is None
+    assert pack_texts([["a"]], tiny(), spelled=False).words.spellings is None
+
+
+def pack(spans: list[list[int]], window: int, step: int = 0) -> Batch | None:
+    ids = [word for span in spans for word in span]
+    ends = np.cumsum([len(span) for span in spans])
+    starts = ends - [len(span) for span in spans]
+    table = WordTable.of(tiny().words, tiny(), spelled=False)
+    shard = MemoryShard(np.array(ids, np.uint32), ends)
+    return pack_window(shard, Group(0, starts, ends), table, window, step)
 
 
 def test_the_boundary_a_direction_starts_from_is_not_asked_for() -> None:
     # Running text: the end of a document, and all of the next one.
-    text = np.array([5, END, BEGIN, 4, END])
-    table = WordTable.of(tiny().words, tiny(), spelled=False)
-    batch = make_batch([text], [text[::-1]], table, starts=False)
-    assert questions(batch.forward) == {(0, 0): END, (2, 0): 4, (3, 0): END}
-    assert questions(batch.backward) == {(0, 0): 4, (1, 0): BEGIN, (3, 0): 5}
+    batch = pack([[5, END, BEGIN, 4, END]], window=8)
+    assert batch is not None
+    assert questions(batch, batch.forward) == {(0, 0): END, (2, 0): 4, (3, 0): END}
+    assert questions(batch, batch.backward) == {(0, 0): 4, (1, 0): BEGIN, (3, 0): 5}
+
+
+def test_a_text_already_read_has_no_tokens() -> None:
+    batch = pack([[BEGIN, 4, END], [BEGIN, 4, 5, 6, END]], window=2, step=1)
+    assert batch is not None
     assert not batch.starts
-
-
-def test_a_text_already_read_has_no_steps() -> None:
-    table = WordTable.of(tiny().words, tiny(), spelled=False)
-    rows = [np.array([BEGIN, 4, 5]), np.array([6])]
-    batch = make_batch(rows, [row[::-1] for row in rows], table, starts=False)
-    assert batch.forward.lengths.tolist() == [2, 0]
-    assert questions(batch.forward) == {(0, 0): 4, (1, 0): 5}
+    assert texts_of(batch, 0) == [[], [5, 6]]
+    assert texts_of(batch, 1) == [[], [5, 4]]
+    assert questions(batch, batch.forward) == {(0, 1): 6, (1, 1): END}
+    assert pack([[BEGIN, 4, END]], window=2, step=1) is None
 
 
 def test_words_of_a_corpus_are_seen_through_a_vocabulary() -> None:
@@ -188,11 +218,11 @@ def test_words_of_a_corpus_are_seen_through_a_vocabulary() -> None:
 
 
 def test_a_batch_moves_whole() -> None:
-    batch = sentence_batch([["the", "cat"]], tiny(), spelled=True).to(torch.device("meta"))
+    batch = pack_texts([["the", "cat"]], tiny(), spelled=True).to(torch.device("meta"))
     assert batch.words.spellings is not None
-    tensors = [batch.words.ids, batch.words.spellings]
-    for reading in batch.readings:
-        tensors += [reading.inputs, reading.lengths, reading.asked, reading.targets]
+    tensors = [batch.words.ids, batch.words.spellings, batch.inputs, *batch.forward]
+    layout = {name: value for name, value in vars(batch.layout).items() if name != "batch_sizes"}
+    tensors += [*batch.backward, *layout.values(), batch.word_tokens]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
 
 
@@ -250,22 +280,17 @@ SHARD_SIZES = st.integers(5, 200)
 SEEDS = st.none() | st.tuples(st.integers(0, 9))
 
 
-def inputs_of(batch: Batch, reading: Reading) -> list[list[int]]:
-    return [
-        batch.words.ids[reading.inputs[:length, column]].tolist()
-        for column, length in enumerate(reading.lengths.tolist())
-    ]
-
-
-def questions_batching(batch: Batch, reading: Reading) -> list[tuple[int, int]]:
+def questions_batching(batch: Batch, direction: int) -> list[tuple[int, int]]:
     """Each word at which something is asked, with the answer."""
-    inputs = batch.words.ids[reading.inputs].flatten()[reading.asked]
-    return list(zip(inputs.tolist(), reading.targets.tolist(), strict=True))
+    targets = (batch.forward, batch.backward)[direction]
+    inputs = batch.words.ids[batch.inputs[direction][targets.tokens]]
+    return list(zip(inputs.tolist(), targets.ids.tolist(), strict=True))
 
 
 def tensors(batch: Batch) -> list[torch.Tensor]:
-    readings = [[r.inputs, r.lengths, r.asked, r.targets] for r in batch.readings]
-    return [batch.words.ids, torch.tensor(batch.starts), *readings[0], *readings[1]]
+    targets = [*batch.forward, *batch.backward]
+    layout = [batch.layout.text, batch.layout.step]
+    return [batch.words.ids, torch.tensor(batch.starts), batch.inputs, *targets, *layout]
 
 
 def same(first: list[Batch], second: list[Batch]) -> bool:
@@ -282,8 +307,8 @@ def test_each_word_is_predicted_once_from_its_neighbour(
 ) -> None:
     with unique_text(lengths, shard_size) as text:
         batches = list(read(text.shards, text.table, batching, seed))
-        ahead = [pair for batch in batches for pair in questions_batching(batch, batch.forward)]
-        behind = [pair for batch in batches for pair in questions_batching(batch, batch.backward)]
+        ahead = [pair for batch in batches for pair in questions_batching(batch, 0)]
+        behind = [pair for batch in batches for pair in questions_batching(batch, 1)]
         once = Counter(text.words)
         assert Counter(target for _, target in ahead) == once + Counter({END: len(lengths)})
         assert Counter(target for _, target in behind) == once + Counter({BEGIN: len(lengths)})
@@ -300,9 +325,8 @@ def test_the_budget_and_the_window_are_kept(
         batches = list(read(text.shards, text.table, batching, seed))
         assert len(batches) == count_batches(text.shards, batching, seed)
         for batch in batches:
-            for reading in batch.readings:
-                assert reading.inputs.numel() <= batching.batch_tokens
-                assert len(reading.inputs) <= batching.window
+            assert padded_size(batch) <= batching.batch_tokens
+            assert len(batch.layout.batch_sizes) <= batching.window
 
 
 @given(LENGTHS_batching, SHARD_SIZES, batchings(), SEEDS)
@@ -318,20 +342,15 @@ def test_each_window_goes_on_where_the_one_before_ended(
         for batch in read(text.shards, text.table, batching, seed):
             assert batch.starts or before is not None
             if not batch.starts and before is not None:
-                _goes_on(before, before.forward, batch, batch.forward, following, firsts)
-                _goes_on(before, before.backward, batch, batch.backward, preceding, lasts)
+                _goes_on(texts_of(before, 0), texts_of(batch, 0), following, firsts)
+                _goes_on(texts_of(before, 1), texts_of(batch, 1), preceding, lasts)
             before = batch
 
 
 def _goes_on(
-    before: Batch,
-    was: Reading,
-    after: Batch,
-    now: Reading,
-    next_of: dict[int, int],
-    any_of: set[int],
+    before: list[list[int]], after: list[list[int]], next_of: dict[int, int], any_of: set[int]
 ) -> None:
-    for old, new in zip(inputs_of(before, was), inputs_of(after, now), strict=True):
+    for old, new in zip(before, after, strict=True):
         if not new:
             continue
         # Behind a boundary several words may follow: any that opens (or closes) a document.
@@ -369,7 +388,7 @@ def test_a_batch_holds_as_many_documents_as_the_budget_allows(
     batching = Batching(window=10, batch_tokens=budget)
     with unique_text([9] * 10) as text:
         batches = list(read(text.shards, text.table, batching))
-        assert [batch.forward.inputs.shape for batch in batches] == [(10, n) for n in expected]
+        assert [batch.layout.batch_sizes for batch in batches] == [[n] * 10 for n in expected]
 
 
 def test_documents_of_like_length_are_read_together() -> None:
@@ -377,7 +396,7 @@ def test_documents_of_like_length_are_read_together() -> None:
     lengths = [40, 3, 41, 4, 39, 3] * 5
     with unique_text(lengths) as text:
         batches = list(read(text.shards, text.table, batching, seed=(0,)))
-        read_steps = sum(batch.forward.inputs.numel() for batch in batches)
+        read_steps = sum(padded_size(batch) for batch in batches)
         assert read_steps < 1.1 * text.shards.targets
 
 
@@ -385,7 +404,7 @@ def test_other_documents_meet_in_another_epoch() -> None:
     batching = Batching(window=10, batch_tokens=20)
     with unique_text([5] * 30) as text:
         groups = [
-            {frozenset(batch.forward.targets.tolist()) for batch in read(*given, seed)}
+            {frozenset(batch.forward.ids.tolist()) for batch in read(*given, seed)}
             for given in [(text.shards, text.table, batching)]
             for seed in [(0,), (1,)]
         ]
@@ -399,8 +418,8 @@ def test_a_long_document_is_read_whole_with_its_state_carried(kind: str) -> None
         batches = list(read(text.shards, text.table, batching))
         assert [batch.starts for batch in batches] == [True] + [False] * 78
         whole = text.documents[0]
-        ahead = [word for batch in batches for word in inputs_of(batch, batch.forward)[0]]
-        behind = [word for batch in batches for word in inputs_of(batch, batch.backward)[0]]
+        ahead = [word for batch in batches for word in texts_of(batch, 0)[0]]
+        behind = [word for batch in batches for word in texts_of(batch, 1)[0]]
         assert ahead == whole[:-1]
         assert behind == whole[:0:-1]
 
@@ -409,10 +428,9 @@ def test_a_stream_is_cut_into_lanes_that_leave_nothing_out() -> None:
     batching = Batching(batching="stream", window=10, batch_tokens=40)
     with unique_text([7] * 20) as text:
         batches = list(read(text.shards, text.table, batching))
-        assert {batch.forward.inputs.shape[1] for batch in batches} == {4}
+        assert {batch.layout.texts for batch in batches} == {4}
         lanes = [
-            [word for batch in batches for word in inputs_of(batch, batch.forward)[lane]]
-            for lane in range(4)
+            [word for batch in batches for word in texts_of(batch, 0)[lane]] for lane in range(4)
         ]
         running = [word for document in text.documents for word in document]
         assert [word for lane in lanes for word in lane] == running[:-1]
@@ -445,11 +463,11 @@ def shards_of(folder: Path, lengths: list[int]) -> Shards:
 def predictions(batch: Batch) -> list[dict[int, list[int]]]:
     """Of each direction, the words that each row of a batch is asked for."""
     found: list[dict[int, list[int]]] = []
-    for reading in batch.readings:
-        columns = reading.inputs.shape[1]
+    for targets in (batch.forward, batch.backward):
         rows: dict[int, list[int]] = {}
-        for place, target in zip(reading.asked.tolist(), reading.targets.tolist(), strict=True):
-            rows.setdefault(place % columns, []).append(target)
+        texts = batch.layout.text[targets.tokens].tolist()
+        for text, target in zip(texts, targets.ids.tolist(), strict=True):
+            rows.setdefault(text, []).append(target)
         found.append(rows)
     return found
 
@@ -470,14 +488,14 @@ def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumul
         expected = predictions(batch)
         found: list[dict[int, list[int]]] = [{}, {}]
         for step in steps:
-            assert step.rows == batch.forward.inputs.shape[1]
-            assert step.forward_targets == len(batch.forward.targets)
-            assert step.backward_targets == len(batch.backward.targets)
+            assert step.rows == batch.layout.texts
+            assert step.forward_targets == len(batch.forward.ids)
+            assert step.backward_targets == len(batch.backward.ids)
             for part in filter(None, step.parts):
                 assert part.starts == batch.starts
                 for direction, rows in enumerate(predictions(part)):
                     for row, words in rows.items():
-                        places = part.forward.rows
+                        places = part.rows
                         original = row if places is None else range(step.rows)[places.places][row]
                         assert original not in found[direction], "a row is read twice"
                         found[direction][original] = words
@@ -497,7 +515,7 @@ def test_reading_can_start_anywhere(tmp_path_factory, lengths, kind, skip):
         for mine, theirs in zip(one.parts, other.parts, strict=True):
             assert (mine is None) == (theirs is None)
             if mine is not None and theirs is not None:
-                assert torch.equal(mine.forward.targets, theirs.forward.targets)
+                assert torch.equal(mine.forward.ids, theirs.forward.ids)
 
 
 def test_an_undivided_batch_is_the_batch(tmp_path):
@@ -507,10 +525,8 @@ def test_an_undivided_batch_is_the_batch(tmp_path):
         read_steps(shards, TABLE, batching, (0,)), read(shards, TABLE, batching, (0,)), strict=True
     ):
         (part,) = step.parts
-        assert part.forward.rows is None
-        for mine, theirs in zip(part.readings, batch.readings, strict=True):
-            assert torch.equal(mine.inputs, theirs.inputs)
-            assert torch.equal(mine.asked, theirs.asked)
+        assert part.rows is None
+        assert same([part], [batch])
 
 
 @pytest.mark.parametrize(("size", "accumulate"), [(1, 1), (3, 1), (2, 4)])

@@ -21,7 +21,7 @@ from elmo.bilm.model import BiLM, BiLMState
 from elmo.errors import UserError
 from elmo.files import sha256
 from elmo.model_folder import model_tensors
-from elmo.text.batching import sentence_batch
+from elmo.text.batching import pack_texts
 from elmo.training.checkpoint import (
     KEPT,
     Position,
@@ -145,7 +145,7 @@ def trained(vocabulary, name: str, seed: int):
     optimizer = build_optimizer(model, TrainingConfig(optimizer=name))
     for _ in range(2):
         optimizer.zero_grad()
-        model(sentence_batch([["the", "cat"], ["a"]], vocabulary, spelled=False)).mean.backward()
+        model.loss(pack_texts([["the", "cat"], ["a"]], vocabulary, spelled=False)).mean.backward()
         optimizer.step()
     return model, optimizer
 

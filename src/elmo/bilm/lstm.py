@@ -1,388 +1,54 @@
-"""All steps of an LSTM layer, and their gradient, formed by hand, one product a step."""
+"""One LSTM layer on packed texts, with optional projection and clipping.
+
+    i, f, o = sigmoid(x W + h R + b),  with 1 added to f's argument     j = tanh(x W + h R + b)
+    c = clip(f c + i j)
+    h = clip((o tanh c) P)             or o tanh c, without projection
+
+Three kernels compute it. `_Scan` is a loop over the steps with a gradient formed by hand: it knows
+clipping, and on a CPU it is as fast as `nn.LSTM`. `scan_pair` runs both directions of a few texts
+in one such loop. `torch.lstm` computes all steps in one call, without projection and clipping: on
+accelerators, for which a loop in Python is a queue of tiny kernels, and on a CPU for a single text.
+`LSTMLayer.uses_torch` decides. All give the same values and gradients, which is tested on the CPU
+by forcing each; no accelerator was at hand to test on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from elmo.bilm.tokens import WeightsSeen
-
-# Texts of different lengths side by side without padding: in rows, a step below the other.
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Some steps in a row."""
-
-    rows: slice
-    sizes: list[int]
-
-
-@dataclass(frozen=True)
-class Way:
-    """Which row is which step of which text: each step reads the first so many texts."""
-
-    sizes: list[int]
-    """How many texts each step reads, never more than the step before."""
-    last: Tensor  # (batch,), the row of each text's last step; negative if it has none
-
-    @property
-    def is_filled(self) -> bool:
-        """Whether the last step of all is that of the last text: no padding follows."""
-        return int(self.last[-1]) == sum(self.sizes) - 1
-
-    def stretches(self, rows: int | None) -> Iterator[Stretch]:
-        """Cut the way where so many rows would be exceeded; none: not at all."""
-        first, end = 0, 0
-        sizes: list[int] = []
-        for size in self.sizes:
-            if sizes and rows is not None and end + size - first > rows:
-                yield Stretch(slice(first, end), sizes)
-                first, sizes = end, []
-            end += size
-            sizes.append(size)
-        yield Stretch(slice(first, end), sizes)
-
-
-def padded_way(steps: int, lengths: Tensor) -> Way:
-    """The way through texts that are padded to so many steps."""
-    batch = len(lengths)
-    texts = torch.arange(batch, device=lengths.device)
-    return Way([batch] * steps, (lengths - 1) * batch + texts)
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Texts without padding: a step reads only those that are not at their end, longest first."""
-
-    way: Way
-    order: Tensor  # (batch,), the texts, longest first
-    step: Tensor  # (rows,), which step each row is …
-    text: Tensor  # (rows,), … of which text
-
-    @classmethod
-    def of(cls, lengths: Tensor) -> Ragged:
-        """Of texts of so many steps, one of which at least has a step."""
-        longest, order = lengths.sort(descending=True, stable=True)
-        reads = torch.arange(int(longest[0]), device=lengths.device)[:, None] < longest
-        step, place = reads.nonzero(as_tuple=True)
-        rows = reads.flatten().cumsum(0).view_as(reads) - 1
-        texts = torch.arange(len(lengths), device=lengths.device)
-        last = torch.where(longest > 0, rows[(longest - 1).clamp(min=0), texts], -1)
-        sizes: list[int] = reads.sum(1).cpu().numpy().tolist()
-        return cls(Way(sizes, last), order, step, order[place])
-
-
-# What inputs add to the gates of an LSTM layer: some rows at a time, each distinct word once.
-
-
-class InputProducts:
-    """Input times weight plus bias, written where the gates are to be.
-
-    Inputs have a vector a row or, with places, (rows,), a vector a distinct word.
-    """
-
-    def __init__(self, inputs: Tensor, places: Tensor | None, weight: Tensor, bias: Tensor) -> None:
-        self._inputs = inputs
-        self._places = places
-        self._weight = weight
-        self._bias = bias
-        self._words = None if places is None else torch.addmm(bias, inputs, weight)
-
-    def write(self, rows: slice, gates: Tensor) -> None:
-        """Fill (rows, gates)."""
-        if self._places is None or self._words is None:
-            torch.addmm(self._bias, self._inputs[rows], self._weight, out=gates)
-        else:
-            torch.index_select(self._words, 0, self._places[rows], out=gates)
-
-
-@dataclass(frozen=True)
-class ProductGradients:
-    """The gradients of what was multiplied."""
-
-    inputs: Tensor
-    weight: Tensor
-
-
-def product_gradients(
-    inputs: Tensor, places: Tensor | None, weight: Tensor, d_gates: Tensor
-) -> ProductGradients:
-    """What inputs and weight are told by the gradient of the gates, (rows, gates)."""
-    if places is not None:
-        # A word that is read several times gathers what it is told each time.
-        room = d_gates.new_zeros(len(inputs), d_gates.shape[1])
-        d_gates = room.index_add_(0, places, d_gates)
-    return ProductGradients(d_gates @ weight.t(), inputs.t() @ d_gates)
-
+from elmo.text.batching import Layout
 
 FORGET_OFFSET = 1.0
-ROWS_AT_ONCE = 2048
-"""Where no gradient is wanted, the gates of so many words are held, not those of a whole batch."""
-MANY_NUMBERS = 8192
-"""From so many on, a tanh takes less time as a sigmoid."""
+"""Added to the forget gate's argument: a new layer remembers."""
+TOKENS_AT_ONCE = 2048
+"""Without gradients, gates and cells are held for so many tokens, not for a whole batch."""
+DISTINCT_AT_ONCE = 1 << 15
+"""Up to so many distinct words, the input product is computed once per word, not per token."""
+SIGMOID_FROM = 8192
+"""From so many numbers on, tanh is computed as a sigmoid."""
 
 
-@dataclass(frozen=True)
-class ScanSettings:
-    """What a layer is told besides the numbers that can have a gradient."""
+class LSTMState(NamedTuple):
+    """The last output and cell of each text."""
 
-    way: Way
-    places: Tensor | None
-    cell_clip: float | None
-    projection_clip: float | None
-    keeps_gates: bool
-    """A gradient may be wanted, for which the gates of all steps are needed."""
-
-
-def scan(*arguments: Tensor | ScanSettings | None) -> tuple[Tensor, Tensor]:
-    """The outputs and the cells, a row each, given the arguments of `_Scan.forward`."""
-    return cast("tuple[Tensor, Tensor]", _Scan.apply(*arguments))
-
-
-class _Scan(torch.autograd.Function):
-    """All steps of a layer, and their gradient."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: Tensor,  # (rows, inputs), or (words, inputs)
-        start_output: Tensor,
-        start_cell: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        bias: Tensor,
-        projection: Tensor | None,
-        settings: ScanSettings,
-    ) -> tuple[Tensor, Tensor]:
-        width, gates_size = recurrent_weight.shape
-        hidden = gates_size // 4
-        products = InputProducts(inputs, settings.places, input_weight, shifted(bias))
-        stretches = list(settings.way.stretches(None if settings.keeps_gates else ROWS_AT_ONCE))
-        total, most = sum(settings.way.sizes), max(sum(stretch.sizes) for stretch in stretches)
-        outputs = inputs.new_empty(total, width)
-        cells = start_cell.new_empty(total, hidden)
-        gates = inputs.new_empty(most, gates_size)
-        squashed = inputs.new_empty(most, hidden)
-        output, cell = start_output, start_cell
-        for stretch in stretches:
-            here = gates[: sum(stretch.sizes)]
-            products.write(stretch.rows, here)
-            for gate, squash, new_cell, new_output in zip(
-                torch.split(here, stretch.sizes),
-                torch.split(squashed[: len(here)], stretch.sizes),
-                torch.split(cells[stretch.rows], stretch.sizes),
-                torch.split(outputs[stretch.rows], stretch.sizes),
-                strict=True,
-            ):
-                gate.addmm_(output[: len(gate)], recurrent_weight)
-                o = turn(gate, cell[: len(gate)], settings.cell_clip, new_cell, squash)
-                cell = new_cell
-                if projection is None:
-                    output = torch.mul(o, squash, out=new_output)
-                else:
-                    output = torch.mm(o * squash, projection, out=new_output)
-                    if settings.projection_clip is not None:
-                        output.clamp_(-settings.projection_clip, settings.projection_clip)
-        if settings.keeps_gates:
-            ctx.save_for_backward(
-                inputs, start_output, start_cell, input_weight, recurrent_weight, projection,
-                gates, outputs, cells, squashed,
-            )  # fmt: skip
-            ctx.settings = settings
-        ctx.mark_non_differentiable(cells)
-        return outputs, cells
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (
-            inputs, start_output, start_cell, input_weight, recurrent_weight, projection,
-            gates, outputs, cells, squashed,
-        ) = ctx.saved_tensors  # fmt: skip
-        settings: ScanSettings = ctx.settings
-        sizes = settings.way.sizes
-        hidden = cells.shape[1]
-        d_gates = torch.empty_like(gates)
-        d_projected = torch.empty_like(outputs)
-        d_output = torch.zeros_like(start_output)
-        d_cell = torch.zeros_like(start_cell)
-        back = recurrent_weight.t()
-        earlier_cells = (start_cell, *torch.split(cells, sizes)[:-1])
-        steps = zip(
-            torch.split(gates, sizes),
-            torch.split(d_gates, sizes),
-            torch.split(outputs, sizes),
-            torch.split(gradients[0], sizes),
-            torch.split(d_projected, sizes),
-            torch.split(cells, sizes),
-            earlier_cells,
-            torch.split(squashed, sizes),
-            strict=True,
-        )
-        for gate, d_gate, output, d_here, d_unclipped, cell, earlier, squash in reversed([*steps]):
-            some = len(gate)
-            i, f, o, j = gate.chunk(4, dim=1)
-            d_i, d_f, d_o, d_j = d_gate.chunk(4, dim=1)
-            d_h = d_output[:some] + d_here
-            if projection is not None:
-                if settings.projection_clip is not None:
-                    d_h = d_h * (output.abs() < settings.projection_clip)
-                d_unclipped.copy_(d_h)
-                d_h = d_h @ projection.t()
-            torch.mul(d_h, squash, out=d_o)
-            d_c = d_cell[:some] + d_h * o * (1 - squash * squash)
-            if settings.cell_clip is not None:
-                d_c = d_c * (cell.abs() < settings.cell_clip)
-            d_i.copy_(d_c * j)
-            d_f.copy_(d_c * earlier[:some])
-            d_j.copy_(d_c * i * (1 - j * j))
-            sigmoids = gate[:, : 3 * hidden]
-            d_gate[:, : 3 * hidden].mul_(torch.addcmul(sigmoids, sigmoids, sigmoids, value=-1))
-            torch.mul(d_c, f, out=d_cell[:some])
-            torch.mm(d_gate, back, out=d_output[:some])
-        below = product_gradients(inputs, settings.places, input_weight, d_gates)
-        before = (start_output, *torch.split(outputs, sizes)[:-1])
-        heard = torch.cat([one[:some] for one, some in zip(before, sizes, strict=True)])
-        return (
-            below.inputs,
-            d_output,
-            d_cell,
-            below.weight,
-            heard.t() @ d_gates,
-            d_gates.sum(0),
-            None if projection is None else _projection_gradient(gates, squashed, d_projected),
-            None,
-        )
-
-
-def _projection_gradient(gates: Tensor, squashed: Tensor, d_projected: Tensor) -> Tensor:
-    unprojected = gates.chunk(4, dim=1)[2] * squashed
-    return unprojected.t() @ d_projected
-
-
-def turn(
-    gate: Tensor, earlier: Tensor, cell_clip: float | None, cell: Tensor, squashed: Tensor
-) -> Tensor:
-    """One step from the gates' arguments, (…, 4 * hidden), and the earlier cells to new ones.
-
-    Writes the cells and their tanh, turns the arguments into gates, and gives the output gate.
-    """
-    hidden = cell.shape[-1]
-    i, f, o, j = gate.chunk(4, dim=-1)
-    gate[..., : 3 * hidden].sigmoid_()
-    tanh(j, out=j)
-    torch.mul(f, earlier, out=cell).add_(i * j)
-    if cell_clip is not None:
-        cell.clamp_(-cell_clip, cell_clip)
-    tanh(cell, out=squashed)
-    return o
-
-
-def tanh(values: Tensor, out: Tensor) -> Tensor:
-    """Write the tanh of values into `out`, which may be the values themselves.
-
-    On a processor torch's tanh takes three times as long as its sigmoid, and 2 sigmoid(2x) - 1 is
-    within 2e-7 of it: as good as exact in single precision, too coarse in any other. A few numbers
-    are not worth the four calls.
-    """
-    if out.device.type != "cpu" or out.dtype != torch.float32 or out.numel() < MANY_NUMBERS:
-        return torch.tanh(values, out=out)
-    return torch.mul(values, 2, out=out).sigmoid_().mul_(2).sub_(1)
-
-
-def shifted(bias: Tensor) -> Tensor:
-    """The bias with the constant that keeps a new model from forgetting."""
-    hidden = len(bias) // 4
-    shifted = bias.clone()
-    shifted[hidden : 2 * hidden] += FORGET_OFFSET
-    return shifted
-
-
-# A text alone read by torch's own LSTM, in one call instead of a loop over its steps.
-#
-# It knows no projection and no clipping, and of the cells it gives only the last. Its weights are
-# the transposed of ours, with the gates in the order input, forget, candidate, output.
-
-
-class FusedWeights:
-    """The weights of a layer in torch's order, kept until they change."""
-
-    def __init__(self) -> None:
-        self._kept: tuple[WeightsSeen, list[Tensor]] | None = None
-
-    def __reduce__(self) -> tuple[type[FusedWeights], tuple[()]]:
-        """A copy of a layer keeps nothing yet."""
-        return FusedWeights, ()
-
-    def of(self, input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor) -> list[Tensor]:
-        """As `torch.lstm` wants them."""
-        seen, kept = WeightsSeen.of([input_weight, recurrent_weight, bias]), self._kept
-        if kept is None or not kept[0].are_still(seen):
-            with torch.inference_mode(False):
-                kept = seen, _in_torchs_order(input_weight, recurrent_weight, bias)
-            self._kept = kept
-        return kept[1]
-
-
-def read_in_one_call(
-    inputs: Tensor, output: Tensor, cell: Tensor, weights: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The outputs of all steps, (steps, width), then output and cell, (1, …), after the last."""
-    outputs, last_output, last_cell = torch.lstm(
-        input=inputs[:, None],
-        hx=(output[None], cell[None]),
-        params=weights,
-        has_biases=True,
-        num_layers=1,
-        dropout=0.0,
-        train=False,
-        bidirectional=False,
-        batch_first=False,
-    )
-    return outputs[:, 0], last_output[0], last_cell[0]
-
-
-def _in_torchs_order(input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor) -> list[Tensor]:
-    def ordered(gates: Tensor) -> Tensor:
-        i, f, o, j = gates.detach().chunk(4, dim=-1)
-        return torch.cat([i, f, j, o], dim=-1)
-
-    weights = [ordered(one).t().contiguous() for one in (input_weight, recurrent_weight)]
-    return [*weights, ordered(shifted(bias)), torch.zeros_like(bias)]
-
-
-# One LSTM layer with optional projection and clipping: the one definition of its semantics.
-#
-#     i, f, o = sigmoid(x W + h R + b),  with 1 added to f's argument     j = tanh(…)
-#     c = clip(f c + i j)
-#     h = clip((o tanh c) P)             or o tanh c, without projection
-#
-# Written out rather than `nn.LSTM`, which knows no clipping and is no faster: the product of the
-# inputs is taken for many steps at once, and the gradient is formed by hand, one product a step.
-
-
-@dataclass(frozen=True)
-class LSTMState:
-    """Where a direction stands after reading: of each text, the last output and cells."""
-
-    output: Tensor  # (batch, width)
-    cell: Tensor  # (batch, hidden)
+    output: Tensor  # (texts, width)
+    cell: Tensor  # (texts, hidden)
 
     def detach(self) -> LSTMState:
-        """The same state, with no memory of how it came about."""
+        """The same state without gradient history."""
         return LSTMState(self.output.detach(), self.cell.detach())
 
-    def of_texts(self, texts: Tensor) -> LSTMState:
+    def select(self, texts: Tensor | slice) -> LSTMState:
         """The state of these texts, in this order."""
         return LSTMState(self.output[texts], self.cell[texts])
 
 
 class LSTMLayer(nn.Module):
-    """Reads a padded batch, (time, batch, inputs), in one direction."""
+    """Reads packed texts in one direction."""
 
     def __init__(
         self,
@@ -404,11 +70,11 @@ class LSTMLayer(nn.Module):
         self.projection_weight = (
             None if projection is None else nn.Parameter(torch.empty(hidden, projection))
         )
-        self.fused = FusedWeights()
+        self._torch_weights = _TorchWeights()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw fresh weights."""
+        """Draw new weights."""
         nn.init.xavier_uniform_(self.input_weight)
         for gate in self.recurrent_weight.data.chunk(4, dim=1):
             nn.init.orthogonal_(gate)
@@ -416,74 +82,394 @@ class LSTMLayer(nn.Module):
         if self.projection_weight is not None:
             nn.init.xavier_uniform_(self.projection_weight)
 
-    def start(self, batch: int, like: Tensor) -> LSTMState:
-        """The state before the first word: zeros."""
-        return LSTMState(like.new_zeros(batch, self.width), _zeros32(batch, self.hidden, like))
+    def zero_state(self, texts: int, like: Tensor) -> LSTMState:
+        """The state before the first word. Cells are kept in single precision or better."""
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        cell = torch.zeros(texts, self.hidden, dtype=dtype, device=like.device)
+        return LSTMState(like.new_zeros(texts, self.width), cell)
 
     def forward(
-        self, inputs: Tensor, state: LSTMState | None, lengths: Tensor
+        self, inputs: Tensor, state: LSTMState, layout: Layout, index: Tensor | None = None
     ) -> tuple[Tensor, LSTMState]:
-        """Return the outputs of all steps, and the state of each text after its own last one."""
-        way = padded_way(len(inputs), lengths)
-        outputs, end = self.read(inputs.flatten(0, 1), state, way)
-        return outputs.view(*inputs.shape[:2], self.width), end
+        """Read packed texts.
 
-    def read(
-        self, inputs: Tensor, state: LSTMState | None, way: Way, places: Tensor | None = None
-    ) -> tuple[Tensor, LSTMState]:
-        """The same for texts in rows: (rows, inputs) or, with places in them, (words, inputs)."""
-        state = state or self.start(len(way.last), inputs)
-        kind = inputs.dtype
-        projection = self.projection_weight
-        if self.reads_in_one_call(inputs, len(way.last)) and way.is_filled:
-            return self._read_in_one_call(inputs, state, places)
-        outputs, cells = scan(
-            inputs,
-            state.output.to(kind),
-            state.cell,
-            self.input_weight.to(kind),
-            self.recurrent_weight.to(kind),
-            self.bias.to(kind),
-            None if projection is None else projection.to(kind),
-            ScanSettings(
-                way, places, self.cell_clip, self.projection_clip, torch.is_grad_enabled()
-            ),
-        )
-        return outputs, at_end(outputs, cells, state, way)
+        Args:
+            inputs: (tokens, inputs) or, with `index`, one row per distinct word.
+            state: of each text before its first token, longest text first.
+            layout: which token belongs to which text.
+            index: (tokens,), the row of `inputs` that each token has.
 
-    def reads_in_one_call(self, inputs: Tensor, texts: int) -> bool:
-        """Whether torch's own LSTM can read so many texts: one that nothing is learned from."""
-        weight = self.input_weight
-        return (
-            texts == 1
-            and self.projection_weight is None
-            and self.cell_clip is None
-            and inputs.dtype == weight.dtype
-            and not torch.is_grad_enabled()
-            and not weight.is_inference()
-            and not torch.is_autocast_enabled(inputs.device.type)
-        )
-
-    def _read_in_one_call(
-        self, inputs: Tensor, state: LSTMState, places: Tensor | None
-    ) -> tuple[Tensor, LSTMState]:
-        weights = self.fused.of(self.input_weight, self.recurrent_weight, self.bias)
-        words = inputs if places is None else inputs[places]
-        outputs, output, cell = read_in_one_call(words, state.output, state.cell, weights)
+        Returns:
+            The outputs, (tokens, width), and the state of each text after its last token.
+        """
+        dtype, some = inputs.dtype, layout.batch_sizes[0]
+        if self.uses_torch(inputs, layout.texts):
+            tokens = inputs if index is None else inputs[index]
+            outputs, output, cell = self._torch_lstm(tokens, state.select(slice(some)), layout)
+        else:
+            projection = self.projection_weight
+            outputs, cell = cast(
+                "tuple[Tensor, Tensor]",
+                _Scan.apply(
+                    inputs,
+                    state.output.to(dtype),
+                    state.cell,
+                    self.input_weight.to(dtype),
+                    self.recurrent_weight.to(dtype),
+                    self.bias.to(dtype),
+                    None if projection is None else projection.to(dtype),
+                    index,
+                    layout,
+                    (self.cell_clip, self.projection_clip),
+                    torch.is_grad_enabled(),
+                ),
+            )
+            output = outputs[layout.last[:some]]
+        if some < layout.texts:  # windows of a batch: some texts have ended before
+            output = torch.cat([output, state.output[some:].to(output.dtype)])
+            cell = torch.cat([cell, state.cell[some:].to(cell.dtype)])
         return outputs, LSTMState(output, cell)
 
+    def uses_torch(self, inputs: Tensor, texts: int) -> bool:
+        """Whether torch's own LSTM reads this: a function of device, layer and number of texts."""
+        if self.projection_weight is not None or self.cell_clip is not None:
+            return False
+        if inputs.device.type != "cpu":
+            return True
+        # On a CPU the scan pays several calls per step for the few numbers of a single text: 40
+        # steps take 2.3 ms per direction this way, 7.2 ms for both in `scan_pair`
+        # (docs/experiments.md).
+        return (
+            texts == 1
+            and inputs.dtype == self.input_weight.dtype
+            and not torch.is_grad_enabled()
+            and not self.input_weight.is_inference()
+            and not torch.is_autocast_enabled("cpu")
+        )
 
-def at_end(outputs: Tensor, cells: Tensor, start: LSTMState, way: Way) -> LSTMState:
-    """Of each text, where its last step left it; where it started if it has none."""
-    return LSTMState(_last(outputs, start.output, way), _last(cells, start.cell, way))
+    def _torch_lstm(
+        self, inputs: Tensor, state: LSTMState, layout: Layout
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs, (tokens, width), then output and cell after the last token of each text."""
+        weights = self._torch_weights.of(self, inputs)
+        options = (True, 1, 0.0, False, False)  # biases, layers, dropout, training, bidirectional
+        output, cell = state.output[None].to(inputs.dtype), state.cell[None].to(inputs.dtype)
+        if layout.texts > 1 or torch.is_grad_enabled() or inputs.device.type != "cpu":
+            sizes = torch.tensor(layout.batch_sizes)  # on the host, as cuDNN wants it
+            outputs, output, cell = torch.lstm(inputs, sizes, (output, cell), weights, *options)
+        else:
+            chunks: list[Tensor] = []
+            for chunk in torch.split(
+                inputs, 4 * TOKENS_AT_ONCE
+            ):  # bounds the memory of a long text
+                chunk, output, cell = torch.lstm(
+                    chunk[:, None], (output, cell), weights, *options, False
+                )
+                chunks.append(chunk[:, 0])
+            outputs = torch.cat(chunks) if len(chunks) > 1 else chunks[0]
+        return outputs, output[0], cell[0].to(state.cell.dtype)
 
 
-def _last(rows: Tensor, start: Tensor, way: Way) -> Tensor:
-    last = rows[way.last.clamp(min=0)]
-    return torch.where((way.last >= 0)[:, None], last, start.to(last.dtype))
+class WeightsSnapshot(NamedTuple):
+    """Weights as they were when something was computed from them: are they still the same?"""
+
+    tensors: tuple[Tensor, ...]
+    versions: tuple[int, ...]
+    sample: Tensor
+
+    @classmethod
+    def of(cls, weights: Sequence[Tensor]) -> WeightsSnapshot:
+        """As they are now."""
+        # About 4,096 numbers of each; an odd stride meets all columns of a matrix.
+        sample = [weight.detach().flatten()[:: (weight.numel() // 4096) | 1] for weight in weights]
+        return cls(tuple(weights), tuple(weight._version for weight in weights), torch.cat(sample))
+
+    def is_still(self, now: WeightsSnapshot) -> bool:
+        """Whether these are the same tensors and nothing was written to them.
+
+        Versions count most writes, but not those of fused optimizers nor to `weight.data`; the
+        sample shows these.
+        """
+        return (
+            len(self.tensors) == len(now.tensors)
+            and all(old is new for old, new in zip(self.tensors, now.tensors, strict=True))
+            and self.versions == now.versions
+            and (self.sample.dtype, self.sample.device) == (now.sample.dtype, now.sample.device)
+            and torch.equal(self.sample, now.sample)
+        )
 
 
-def _zeros32(batch: int, hidden: int, like: Tensor) -> Tensor:
-    """Cells are kept in single precision (or better) whatever the outputs are computed in."""
-    kind = torch.promote_types(like.dtype, torch.float32)
-    return torch.zeros(batch, hidden, dtype=kind, device=like.device)
+class _TorchWeights:
+    """The weights of a layer for `torch.lstm`: transposed, gates in the order i, f, j, o."""
+
+    def __init__(self) -> None:
+        self._cached: tuple[WeightsSnapshot, list[Tensor]] | None = None
+
+    def __reduce__(self) -> tuple[type[_TorchWeights], tuple[()]]:
+        """A copy of a layer starts with an empty cache."""
+        return _TorchWeights, ()
+
+    def of(self, layer: LSTMLayer, inputs: Tensor) -> list[Tensor]:
+        """Converted, with gradients if they are on; on a CPU without them, only after a change."""
+        ours = (layer.input_weight, layer.recurrent_weight, layer.bias)
+        if torch.is_grad_enabled() or inputs.device.type != "cpu":
+            return self._convert(*(weight.to(inputs.dtype) for weight in ours))
+        snapshot = WeightsSnapshot.of(ours)
+        if self._cached is None or not self._cached[0].is_still(snapshot):
+            with torch.inference_mode(False):
+                self._cached = snapshot, self._convert(*(weight.detach() for weight in ours))
+        return self._cached[1]
+
+    @staticmethod
+    def _convert(input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor) -> list[Tensor]:
+        def ordered(gates: Tensor) -> Tensor:
+            i, f, o, j = gates.chunk(4, dim=-1)
+            return torch.cat([i, f, j, o], dim=-1)
+
+        parts = [
+            ordered(input_weight).t(),
+            ordered(recurrent_weight).t(),
+            ordered(_with_offset(bias)),
+            torch.zeros_like(bias),
+        ]
+        # One buffer in this order is what cuDNN computes with; other weights it copies every time.
+        buffer = torch.cat([part.reshape(-1) for part in parts])
+        sizes = [part.numel() for part in parts]
+        split = zip(torch.split(buffer, sizes), parts, strict=True)
+        return [flat.view(part.shape) for flat, part in split]
+
+
+class _Scan(torch.autograd.Function):
+    """All steps of a layer in a loop; the gradient takes one matrix product per step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,  # (tokens, inputs), or (words, inputs) with an index
+        start_output: Tensor,  # (texts, width)
+        start_cell: Tensor,  # (texts, hidden)
+        input_weight: Tensor,
+        recurrent_weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
+        index: Tensor | None,  # (tokens,)
+        layout: Layout,
+        clips: tuple[float | None, float | None],
+        keep: bool,
+    ) -> tuple[Tensor, Tensor]:
+        width, gate_size = recurrent_weight.shape
+        bias = _with_offset(bias)
+        tokens, some = sum(layout.batch_sizes), layout.batch_sizes[0]
+        # A gradient needs the gates of all steps. Without one, a chunk's worth of memory is used
+        # again and again.
+        chunks = list(layout.chunks(None if keep else TOKENS_AT_ONCE))
+        longest = max(chunk.stop - chunk.start for chunk, _, _ in chunks)
+        gates = inputs.new_empty(longest, gate_size)
+        tanh_cells = inputs.new_empty(longest, gate_size // 4)
+        cells = start_cell.new_empty(longest, gate_size // 4)
+        outputs = inputs.new_empty(tokens, width)
+        end_cells = start_cell.new_empty(some, gate_size // 4)
+        # The input product of each distinct word once; about half of a batch's tokens are repeats.
+        by_word = index is not None and len(inputs) <= DISTINCT_AT_ONCE
+        word_gates = torch.addmm(bias, inputs, input_weight) if by_word else None
+        output, cell = start_output, start_cell
+        for chunk, sizes, ended in chunks:
+            here = gates[: chunk.stop - chunk.start]
+            if word_gates is not None and index is not None:
+                torch.index_select(word_gates, 0, index[chunk], out=here)
+            else:
+                read = inputs[chunk] if index is None else inputs[index[chunk]]
+                torch.addmm(bias, read, input_weight, out=here)
+            for gate, new_cell, tanh_cell, new_output in zip(
+                torch.split(here, sizes),
+                torch.split(cells[: len(here)], sizes),
+                torch.split(tanh_cells[: len(here)], sizes),
+                torch.split(outputs[chunk], sizes),
+                strict=True,
+            ):
+                gate.addmm_(output[: len(gate)], recurrent_weight)
+                o = _step(gate, cell[: len(gate)], clips[0], new_cell, tanh_cell)
+                cell = new_cell
+                if projection is None:
+                    output = torch.mul(o, tanh_cell, out=new_output)
+                else:
+                    output = torch.mm(o * tanh_cell, projection, out=new_output)
+                    if clips[1] is not None:
+                        output.clamp_(-clips[1], clips[1])
+            end_cells[ended] = cells[layout.last[ended] - chunk.start]
+        if keep:
+            ctx.save_for_backward(
+                inputs, start_output, start_cell, input_weight, recurrent_weight, projection, index,
+                gates, outputs, cells, tanh_cells,
+            )  # fmt: skip
+            ctx.sizes, ctx.clips = layout.batch_sizes, clips
+        ctx.mark_non_differentiable(end_cells)
+        return outputs, end_cells
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (
+            inputs, start_output, start_cell, input_weight, recurrent_weight, projection, index,
+            gates, outputs, cells, tanh_cells,
+        ) = ctx.saved_tensors  # fmt: skip
+        sizes, (cell_clip, projection_clip) = ctx.sizes, ctx.clips
+        hidden = cells.shape[1]
+        d_gates = torch.empty_like(gates)
+        d_projected = torch.empty_like(outputs)
+        d_output = torch.zeros_like(start_output)
+        d_cell = torch.zeros_like(start_cell)
+        recurrent_back = recurrent_weight.t()
+        steps = zip(
+            torch.split(gates, sizes),
+            torch.split(d_gates, sizes),
+            torch.split(outputs, sizes),
+            torch.split(gradients[0], sizes),
+            torch.split(d_projected, sizes),
+            torch.split(cells, sizes),
+            (start_cell, *torch.split(cells, sizes)[:-1]),
+            torch.split(tanh_cells, sizes),
+            strict=True,
+        )
+        for gate, d_gate, output, d_here, d_unclipped, cell, earlier, tanh_cell in reversed(
+            [*steps]
+        ):
+            some = len(gate)
+            i, f, o, j = gate.chunk(4, dim=1)
+            d_i, d_f, d_o, d_j = d_gate.chunk(4, dim=1)
+            d_h = d_output[:some] + d_here
+            if projection is not None:
+                if projection_clip is not None:
+                    d_h = d_h * (output.abs() < projection_clip)
+                d_unclipped.copy_(d_h)
+                d_h = d_h @ projection.t()
+            torch.mul(d_h, tanh_cell, out=d_o)
+            d_c = d_cell[:some] + d_h * o * (1 - tanh_cell * tanh_cell)
+            if cell_clip is not None:
+                d_c = d_c * (cell.abs() < cell_clip)
+            d_i.copy_(d_c * j)
+            d_f.copy_(d_c * earlier[:some])
+            d_j.copy_(d_c * i * (1 - j * j))
+            sigmoids = gate[:, : 3 * hidden]
+            d_gate[:, : 3 * hidden].mul_(torch.addcmul(sigmoids, sigmoids, sigmoids, value=-1))
+            torch.mul(d_c, f, out=d_cell[:some])
+            torch.mm(d_gate, recurrent_back, out=d_output[:some])
+        d_bias = d_gates.sum(0)
+        before = (start_output, *torch.split(outputs, sizes)[:-1])
+        previous = torch.cat([output[:some] for output, some in zip(before, sizes, strict=True)])
+        d_recurrent = previous.t() @ d_gates
+        d_projection = None
+        if projection is not None:
+            d_projection = (gates.chunk(4, dim=1)[2] * tanh_cells).t() @ d_projected
+        if index is not None:  # a word gathers the gradients of all its tokens
+            by_word = d_gates.new_zeros(len(inputs), d_gates.shape[1])
+            d_gates = by_word.index_add_(0, index, d_gates)
+        d_inputs, d_input_weight = d_gates @ input_weight.t(), inputs.t() @ d_gates
+        return (
+            d_inputs, d_output, d_cell, d_input_weight, d_recurrent, d_bias, d_projection,
+            None, None, None, None,
+        )  # fmt: skip
+
+
+def scan_pair(
+    pair: Sequence[LSTMLayer], inputs: Tensor, starts: Sequence[LSTMState], layout: Layout
+) -> tuple[Tensor, list[LSTMState]]:
+    """The same layer of both directions, in one loop with one product per step; no gradients.
+
+    A step of a few texts is so short that two threads would do little but take turns at the
+    interpreter: up to four texts this is faster, from eight on it is not (docs/experiments.md).
+
+    Args:
+        pair: the forward and the backward layer.
+        inputs: (2, tokens, inputs).
+        starts: the state of each direction before the first tokens, longest text first.
+        layout: that of both directions.
+
+    Returns:
+        The outputs, (2, tokens, width), and the states after the last tokens.
+    """
+    layer, dtype, sizes = pair[0], inputs.dtype, layout.batch_sizes
+    recurrent = torch.stack([one.recurrent_weight.to(dtype) for one in pair])
+    projection = None
+    if layer.projection_weight is not None:
+        weights = [cast("Tensor", one.projection_weight) for one in pair]
+        projection = torch.stack([weight.to(dtype) for weight in weights])
+    # Both directions' tokens of a step lie together: a step is one (2, texts, …) view.
+    steps = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(inputs.device)
+    order = torch.cat([steps, steps]).argsort(stable=True)
+    gates = torch.cat(
+        [
+            torch.addmm(_with_offset(one.bias).to(dtype), tokens, one.input_weight.to(dtype))
+            for one, tokens in zip(pair, inputs, strict=True)
+        ]
+    )[order]
+    output = torch.stack([start.output.to(dtype) for start in starts])
+    cell = torch.stack([start.cell for start in starts])
+    outputs = inputs.new_empty(len(order), layer.width)
+    cells = cell.new_empty(len(order), layer.hidden)
+    tanh_cells = inputs.new_empty(len(order), layer.hidden)
+    doubled = [2 * size for size in sizes]
+    for some, *step in zip(
+        sizes,
+        torch.split(gates, doubled),
+        torch.split(tanh_cells, doubled),
+        torch.split(cells, doubled),
+        torch.split(outputs, doubled),
+        strict=True,
+    ):
+        gate, tanh_cell, new_cell, new_output = (rows.view(2, some, -1) for rows in step)
+        gate.baddbmm_(output[:, :some], recurrent)
+        o = _step(gate, cell[:, :some], layer.cell_clip, new_cell, tanh_cell)
+        if projection is None:
+            torch.mul(o, tanh_cell, out=new_output)
+        else:
+            torch.bmm(o * tanh_cell, projection, out=new_output)
+            if layer.projection_clip is not None:
+                new_output.clamp_(-layer.projection_clip, layer.projection_clip)
+        output, cell = new_output, new_cell
+    back = order.argsort()
+    outputs = outputs[back].view(2, -1, layer.width)
+    cells = cells[back].view(2, -1, layer.hidden)
+    last = layout.last[: sizes[0]]
+    ends = [
+        LSTMState(
+            torch.cat([outputs[number, last], start.output[sizes[0] :].to(dtype)]),
+            torch.cat([cells[number, last], start.cell[sizes[0] :]]),
+        )
+        for number, start in enumerate(starts)
+    ]
+    return outputs, ends
+
+
+def _step(
+    gate: Tensor, earlier: Tensor, cell_clip: float | None, cell: Tensor, tanh_cell: Tensor
+) -> Tensor:
+    """One step, in place: from the gates' arguments, (…, 4 * hidden), and the earlier cells.
+
+    Writes the cells and their tanh, turns the arguments into gates, returns the output gate.
+    """
+    hidden = cell.shape[-1]
+    i, f, o, j = gate.chunk(4, dim=-1)
+    gate[..., : 3 * hidden].sigmoid_()
+    tanh(j, out=j)
+    torch.mul(f, earlier, out=cell).add_(i * j)
+    if cell_clip is not None:
+        cell.clamp_(-cell_clip, cell_clip)
+    tanh(cell, out=tanh_cell)
+    return o
+
+
+def tanh(values: Tensor, out: Tensor) -> Tensor:
+    """Write the tanh of values into `out`, which may be the values themselves."""
+    # On a CPU torch's tanh takes three times as long as its sigmoid, and 2 sigmoid(2x) - 1 is
+    # within 2e-7 of it: exact enough in single precision alone. 6% more words are read per second
+    # (docs/experiments.md); a few numbers are not worth the four calls.
+    if out.device.type != "cpu" or out.dtype != torch.float32 or out.numel() < SIGMOID_FROM:
+        return torch.tanh(values, out=out)
+    return torch.mul(values, 2, out=out).sigmoid_().mul_(2).sub_(1)
+
+
+def _with_offset(bias: Tensor) -> Tensor:
+    hidden = len(bias) // 4
+    bias = bias.clone()
+    bias[hidden : 2 * hidden] += FORGET_OFFSET
+    return bias

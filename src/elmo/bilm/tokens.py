@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import cast
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig
+from elmo.bilm.lstm import WeightsSnapshot
 from elmo.text.batching import Words
 from elmo.text.vocabulary import CHARACTER_IDS, PADDING, ROW_LENGTH, SHIFT
 
@@ -62,50 +62,6 @@ def needed_lengths(spellings: Tensor, reach: int) -> Tensor:
     return ((spellings != PADDING + SHIFT).sum(dim=1) + reach).clamp(max=ROW_LENGTH)
 
 
-# Weights as they were when something was made of them: whether that still holds.
-
-
-SAMPLE = 4096
-"""Numbers of each weight that are looked at to see whether it has changed."""
-
-
-@dataclass(frozen=True)
-class WeightsSeen:
-    """Weights, and how to see whether they have changed since."""
-
-    tensors: tuple[Tensor, ...]
-    versions: tuple[int, ...]
-    sample: Tensor
-
-    @classmethod
-    def of(cls, weights: Sequence[Tensor]) -> WeightsSeen:
-        """As they are now."""
-        versions = tuple(weight._version for weight in weights)
-        return cls(tuple(weights), versions, torch.cat([_sample(weight) for weight in weights]))
-
-    def are_still(self, weights: WeightsSeen) -> bool:
-        """Whether these are the same tensors and nothing was written to them.
-
-        Their versions count what is written, but not by fused optimizers nor to `weight.data`; the
-        sample tells of those.
-        """
-        same = len(self.tensors) == len(weights.tensors) and all(
-            one is other for one, other in zip(self.tensors, weights.tensors, strict=True)
-        )
-        return (
-            same and self.versions == weights.versions and _are_equal(self.sample, weights.sample)
-        )
-
-
-def _sample(weight: Tensor) -> Tensor:
-    """About so many numbers, from everywhere: an odd step meets all columns of a matrix."""
-    return weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1]
-
-
-def _are_equal(one: Tensor, other: Tensor) -> bool:
-    return (one.dtype, one.device) == (other.dtype, other.device) and torch.equal(one, other)
-
-
 # Vectors of words seen before: while the weights stay as they are, each is computed once.
 
 
@@ -125,7 +81,7 @@ class WordCache:
         self.most_words = most_words
         self._rows: OrderedDict[bytes, int] = OrderedDict()
         self._vectors: Tensor | None = None
-        self._weights: WeightsSeen | None = None
+        self._weights: WeightsSnapshot | None = None
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[WordCache], tuple[int]]:
@@ -161,8 +117,8 @@ class WordCache:
             return self._vectors[rows]
 
     def _forget_if_changed(self, weights: Sequence[Tensor]) -> None:
-        now = WeightsSeen.of(weights)
-        if self._weights is None or not self._weights.are_still(now):
+        now = WeightsSnapshot.of(weights)
+        if self._weights is None or not self._weights.is_still(now):
             self._clear()
             self._weights = now
 
@@ -359,8 +315,3 @@ class TokenLayer(nn.Module):
             return False
         has_versions = not any(weight.is_inference() for weight in weights)
         return has_versions and not torch.is_autocast_enabled(words.ids.device.type)
-
-
-def look_up(vectors: Tensor, places: Tensor) -> Tensor:
-    """Spread the vectors of distinct words over a reading: (time, batch, width)."""
-    return functional.embedding(places, vectors)

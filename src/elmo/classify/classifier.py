@@ -29,7 +29,7 @@ from elmo.classify.metrics import (
     measure,
     most_confident_mistakes,
 )
-from elmo.classify.network import ClassifierNetwork, TextLayers
+from elmo.classify.network import ClassifierNetwork
 from elmo.config import BILM as NEWS_BILM
 from elmo.config import CLASSIFIER as NEWS_CLASSIFIER
 from elmo.config import check, from_json, to_json
@@ -216,8 +216,7 @@ class TextClassifier:
         probabilities = np.zeros((len(tokenized), len(self.classes_)), np.float32)
         model = self.language_model.model
         for rows, read in tokenized.read_all(model):
-            ids = tokenized.task_ids(rows).to(model.device)
-            scores = self.network(TextLayers(read.layers, read.lengths, ids))
+            scores = self.network(read)
             probabilities[rows] = scores.softmax(dim=1).float().cpu().numpy()
             if on_texts is not None:
                 on_texts(len(rows), int(read.lengths.sum()))

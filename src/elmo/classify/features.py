@@ -14,22 +14,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.model import BiLM, LayerActivations, Randomness, read_layers
+from elmo.bilm.model import BiLM, Randomness
 from elmo.classify.network import TextLayers
-from elmo.embed.embedder import read_alike, tokenised, usual_batch_tokens
+from elmo.embed.embedder import groups_of, tokenised, usual_batch_tokens
 from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
 from elmo.files import explained, reserve_space
 from elmo.model_folder import LoadedModel, Text
 from elmo.runtime import machine_memory
 from elmo.static.vectors import StaticVectors
-from elmo.text.batching import Batch, sentence_batch
+from elmo.text.batching import Batch, pack_texts
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
 
 Rows = NDArray[np.int64]
@@ -165,27 +166,27 @@ class TokenizedTexts:
     def batch(self, rows: Sequence[int], model: BiLM) -> Batch:
         """Some texts as one batch of the biLM."""
         texts = [self.words[row] for row in rows]
-        return sentence_batch(texts, model.vocabulary, spelled=model.config.spelled)
+        return pack_texts(texts, model.vocabulary, spelled=model.spelled)
 
     def read(
         self, rows: Sequence[int], model: BiLM, random: Randomness | None = None
     ) -> TextLayers:
         """Read some texts with the biLM; gradients flow to it if they are enabled."""
-        lengths: list[int] = self.lengths[rows].tolist()
-        batch = self.batch(rows, model)
-        read = read_layers(model, [batch], lengths, window=max(lengths) + 2, random=random)
-        return TextLayers(read.layers, read.lengths, self.task_ids(rows).to(model.device))
+        outputs = model.layers(self.batch(rows, model).to(model.device), random=random)
+        layers, mask = outputs.padded()  # (1 + layers, texts, longest, 2 * width)
+        return TextLayers(layers, mask.sum(1), self.task_ids(rows).to(model.device))
 
     @torch.no_grad()
-    def read_all(self, model: BiLM) -> Iterator[tuple[list[int], LayerActivations]]:
+    def read_all(self, model: BiLM) -> Iterator[tuple[list[int], TextLayers]]:
         """Read every text once, texts of similar length together; yields rows and their layers."""
         ends = np.cumsum(1 + self.lengths)
         first = 0
         while first < len(self):
             before = ends[first - 1] if first else 0
             last = int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1
-            for group in read_alike(model, self.words[first:last], usual_batch_tokens(model)):
-                yield [first + index for index in group.texts], group.activations
+            for group in groups_of(self.words[first:last], usual_batch_tokens(model)):
+                rows = [first + index for index in group]
+                yield rows, self.read(rows, model)
             first = last
 
 
@@ -228,14 +229,15 @@ class FrozenFeatures:
         features = cls(texts, model, storage)
         largest = torch.finfo(torch.float16).max
         for rows, read in texts.read_all(model):
-            lowest, highest = read.layers.aminmax()
+            layers = cast("Tensor", read.layers)
+            lowest, highest = layers.aminmax()
             if not -largest <= float(lowest) <= float(highest) <= largest:
                 raise UserError(
                     f"the biLM's layers: expected values that half precision can hold, up to "
                     f"{largest:,.0f}, got {float(lowest):g} to {float(highest):g}; its weights are "
                     "damaged or its training diverged"
                 )
-            halves = PackedLayers.of(read.layers, torch.float16).values.cpu().numpy()
+            halves = PackedLayers.of(layers, torch.float16).values.cpu().numpy()
             for row, words in zip(rows, halves, strict=True):
                 storage.put(int(features._starts[row]), words[: texts.lengths[row]])
             if on_texts is not None:

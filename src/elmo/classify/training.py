@@ -171,7 +171,7 @@ def fine_tuning_phase(
         layers = texts.read(rows, model, random)
         if random is None or not settings.language_weight:
             return Read(layers)
-        loss = model(texts.batch(rows, model).to(model.device), random=random)
+        loss = model.loss(texts.batch(rows, model).to(model.device), random=random)
         return Read(layers, settings.language_weight * loss.mean)
 
     parts = [

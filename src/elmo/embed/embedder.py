@@ -1,4 +1,8 @@
-"""Texts as vectors: the same text always gives the same ones, whatever stands beside it."""
+"""Texts become vectors: tokenise, read texts of similar length, mix the layers, pool the words.
+
+The same call gives the same vectors, bit by bit; which texts are read together changes them by less
+than 1e-6.
+"""
 
 from __future__ import annotations
 
@@ -16,41 +20,365 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.bilm.lstm import LSTMState
-from elmo.bilm.model import BiLM, BiLMState, LayerActivations, StackState, read_layers
-from elmo.config import BILM, check
+from elmo.bilm.model import BiLM, BiLMState, LayerOutputs
+from elmo.config import BILM
 from elmo.embed.config import EncodeConfig, Layer, MixConfig, Output, Start
 from elmo.embed.mix import LayerMix
-from elmo.errors import UserError
+from elmo.errors import ConfigError, UserError
 from elmo.files import sha256
 from elmo.language_model import open_model
 from elmo.model_folder import WEIGHTS, LoadedModel, Text, load_tensors, save_tensors
 from elmo.official.format import load_official
-from elmo.text.batching import (
-    Batch,
-    Group,
-    WordTable,
-    lay_end_to_end,
-    make_batch,
-    plan_shard,
-    read_group,
-    text_numbers,
-    whole_batch,
-)
-from elmo.text.config import Batching
-from elmo.text.corpus import Shard
+from elmo.text.batching import group_by_length, pack_texts
 from elmo.text.tokenizer import Tokenizer
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
+from elmo.text.vocabulary import SPECIAL_WORDS
 from elmo.training.optim import compute_precision
 
-# Any number of texts, only some of them in memory at a time.
-
-
 log = logging.getLogger(__name__)
+
+Vectors = NDArray[np.float32]
+OnTexts = Callable[[int, int], None]
+"""Called with how many more texts, and words of them, are done."""
+Texts = TypeVar("Texts", bound=Iterable[Text])
+
+BATCHES_AT_ONCE = 4
+"""Texts are sorted by length within so many batches, which are then in memory together."""
+CONTEXT_WORDS = 32
+"""The warm state is that after so many of the most frequent words, which say little."""
+FILE = "start_state.safetensors"
+CHECKSUM = "model_sha256"
+
+
+class Padded(NamedTuple):
+    """One row per text, (texts, longest, dim), or (texts, layers, longest, dim) for all layers."""
+
+    vectors: Vectors
+    mask: NDArray[np.bool_]
+    """True where there is a word, (texts, longest)."""
+
+
+class Embedder:
+    """A biLM, and a mix of its layers, that turn texts into vectors.
+
+    >>> embedder = Embedder.from_pretrained()
+    >>> embedder.encode(["Oil prices fell .", "It rained ."]).shape
+    (2, 512)
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        mix: LayerMix | MixConfig | None = None,
+        start_state: BiLMState | None = None,
+    ) -> None:
+        """Use a model in memory; the default mix is the average of its layers."""
+        self.loaded = loaded
+        self.model = loaded.model
+        mix = mix or MixConfig(mix="average")
+        if isinstance(mix, MixConfig):
+            mix = LayerMix(mix, 1 + self.layers, self.width)
+        if (mix.layers, mix.dim) != (1 + self.layers, self.width):
+            raise UserError(
+                f"the mix is made for {mix.layers} layers of {mix.dim} numbers, but the model has "
+                f"{1 + self.layers} of {self.width}"
+            )
+        self.mix = mix.to(self.model.device)
+        self._start_state = start_state
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: Path | str = BILM,
+        *,
+        device: str = "cpu",
+        precision: Literal["fp32", "bf16", "auto"] = "fp32",
+        mix: LayerMix | MixConfig | None = None,
+        custom_tokenizer: Tokenizer | None = None,
+    ) -> Embedder:
+        """Load a model.
+
+        Args:
+            path: a model folder, ours or official; default: the news model that comes with elmo.
+            device: "cpu", "cuda", "mps", …
+            precision: auto computes in bf16 if the processor has units for it.
+            mix: how layers become one vector; default: their average.
+            custom_tokenizer: for a model that was trained with one.
+        """
+        loaded = open_model(path, device, custom_tokenizer)
+        loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
+        return cls(loaded, mix=mix, start_state=load_start_state(Path(path), loaded.model))
+
+    @classmethod
+    def from_official(
+        cls,
+        options: Path | str,
+        weights: Path | str,
+        *,
+        vocabulary: Path | str | None = None,
+        token_vectors: Path | str | None = None,
+        device: str = "cpu",
+        precision: Literal["fp32", "bf16", "auto"] = "fp32",
+        mix: LayerMix | MixConfig | None = None,
+        custom_tokenizer: Tokenizer | None = None,
+    ) -> Embedder:
+        """Load the two files of an official model, wherever they are.
+
+        Args:
+            options: options.json.
+            weights: the .hdf5 file.
+            vocabulary: one word per line; default: the vocab*.txt in the folder of the options.
+            token_vectors: an HDF5 file with one vector per word of the vocabulary, as
+                `elmo embed --words` writes it: these are looked up, and only other words spelled.
+            device, precision, mix, custom_tokenizer: as in `from_pretrained`.
+        """
+        loaded = load_official(options, weights, vocabulary, token_vectors)
+        model = loaded.model.to(device)
+        model.compute_dtype = compute_precision(precision, model.device)
+        return cls(replace(loaded, custom_tokenizer=custom_tokenizer), mix=mix)
+
+    @property
+    def layers(self) -> int:
+        """How many LSTM layers there are above layer 0, the words alone."""
+        return self.model.config.layers
+
+    @property
+    def width(self) -> int:
+        """The size of one layer's vector: both directions."""
+        return 2 * self.model.config.width
+
+    @cached_property
+    def warm_state(self) -> BiLMState:
+        """The state after a neutral context: stored with the model, or computed now."""
+        return self._start_state or warm_state(self.model)
+
+    def store_start_state(self, folder: Path | str) -> None:
+        """Write the warm state into the model's folder, to be used from then on."""
+        save_start_state(Path(folder), self.warm_state)
+
+    @overload
+    def encode(
+        self, texts: str, *, output: Output = "pooled", layer: Layer = "mix", pooling: str = "mean",
+        pad: Literal[False] = False, start: Start = "zero",
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
+    ) -> Vectors: ...  # fmt: skip
+    @overload
+    def encode(
+        self, texts: Sequence[Text], *, output: Literal["pooled"] = "pooled", layer: Layer = "mix",
+        pooling: str = "mean", pad: Literal[False] = False, start: Start = "zero",
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
+    ) -> Vectors: ...  # fmt: skip
+    @overload
+    def encode(
+        self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
+        pad: Literal[False] = False, start: Start = "zero",
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
+    ) -> list[Vectors]: ...  # fmt: skip
+    @overload
+    def encode(
+        self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
+        pad: Literal[True], start: Start = "zero",
+        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
+    ) -> Padded: ...  # fmt: skip
+    def encode(
+        self,
+        texts: str | Sequence[Text],
+        *,
+        output: Output = "pooled",
+        pad: bool = False,
+        progress: Listener | None = None,
+        **settings: Any,
+    ) -> Vectors | list[Vectors] | Padded:
+        """Turn texts into vectors.
+
+        Args:
+            texts: strings, or lists of words; one string gives the result of that text alone.
+            output: "pooled", one vector per text, or "tokens", one vector per word.
+            pad: give tokens as one array with a mask.
+            progress: called with a `Progress` after every batch.
+            settings: layer, pooling, start, slots, batch_tokens: see `EncodeConfig`.
+
+        Returns:
+            pooled: an array (texts, dim), or (texts, layers, dim) for layer="all"; a text without
+            words gives zeros. tokens: for each text an array (words, dim) or (layers, words, dim);
+            with `pad`, one `Padded`.
+        """
+        if pad and output == "pooled":
+            raise UserError("pad: pooled vectors are all of one length; use output='tokens'")
+        encoder = self.encoder(EncodeConfig(output=output, **settings))
+        if isinstance(texts, str):
+            (vectors,) = self._encode(encoder, [texts], progress, 1)
+            return vectors
+        vectors = list(self._encode(encoder, texts, progress, len(texts)))
+        if pad:
+            return padded(vectors, encoder.row_shape)
+        if output == "tokens":
+            return vectors
+        return np.stack(vectors) if vectors else np.zeros((0, *encoder.row_shape), np.float32)
+
+    def encode_iter(
+        self, texts: Iterable[Text], *, progress: Listener | None = None, **settings: Any
+    ) -> Iterator[Vectors]:
+        """Yield the vectors of each of any number of texts, a few in memory at a time."""
+        if isinstance(texts, str):
+            raise UserError("expected several texts, got one string; put it in a list: [text]")
+        encoder = self.encoder(EncodeConfig(**settings))
+        return self._encode(encoder, texts, progress, None)
+
+    def as_map_fn(self, column: str = "text", into: str = "vector", **settings: Any) -> MapFunction:
+        """A function for Hugging Face's datasets: `rows.map(embedder.as_map_fn(), batched=True)`.
+
+        It adds a column of vectors; settings are those of `encode`.
+        """
+        return MapFunction(self, EncodeConfig(**settings), column, into)
+
+    def encoder(self, config: EncodeConfig) -> Encoder:
+        """What encodes tokenised texts with these settings."""
+        start = self.warm_state if config.start == "warm" else None
+        return Encoder(self.model, config, self.mix, start)
+
+    def _encode(
+        self,
+        encoder: Encoder,
+        texts: Iterable[Text],
+        progress: Listener | None,
+        total: int | None,
+    ) -> Iterator[Vectors]:
+        on_texts = None if progress is None else Pace(progress, total).add
+        tokens = BATCHES_AT_ONCE * encoder.batch_tokens
+        for chunk in portions(tokenised(self.loaded, texts), tokens, encoder.config.slots):
+            tell_empty(chunk)
+            yield from encoder.encode([text.words for text in chunk], on_texts)
+
+
+class Encoder:
+    """Turns tokenised texts into vectors; with start="carry", a call resumes from the last one."""
+
+    def __init__(
+        self, model: BiLM, config: EncodeConfig, mix: LayerMix, start: BiLMState | None = None
+    ) -> None:
+        if problems := list(config.problems()):
+            raise ConfigError(problems)
+        self.model = model
+        self.config = config
+        self.state = start
+        self.batch_tokens = config.batch_tokens or usual_batch_tokens(model)
+        self._mix = mix
+        layer, top = config.layer, model.config.layers
+        if isinstance(layer, int) and not 0 <= layer <= top:
+            raise UserError(
+                f"layer {layer} was asked for, but this model has layers 0 to {top}, 0 being the "
+                "words alone"
+            )
+        several = layer in ("mix", "average", "all")
+        self._layers = list(range(1 + top)) if several else [top if layer == "top" else layer]
+
+    @property
+    def dim(self) -> int:
+        """The size of one vector."""
+        mixed = self.config.layer == "mix"
+        size = self._mix.output_dim if mixed else 2 * self.model.config.width
+        return size * (len(self.config.poolings) if self.config.output == "pooled" else 1)
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape of the vectors of one text (pooled) or one word (tokens)."""
+        return (len(self._layers), self.dim) if self.config.layer == "all" else (self.dim,)
+
+    @torch.no_grad()
+    def encode(
+        self, texts: Sequence[Sequence[str]], on_texts: OnTexts | None = None
+    ) -> list[Vectors]:
+        """The vectors of each text: (dim,), (words, dim) or, for all layers, one dimension more."""
+        carry, model = self.config.start == "carry", self.model
+        if carry:
+            slots = self.config.slots
+            groups = [range(n, min(n + slots, len(texts))) for n in range(0, len(texts), slots)]
+        else:
+            groups = groups_of(texts, self.batch_tokens)
+        vectors: dict[int, Vectors] = {}
+        for group in groups:
+            batch = pack_texts(
+                [texts[index] for index in group],
+                model.vocabulary,
+                spelled=model.spelled,
+                read_end=carry,
+            )
+            state = self.state
+            if state is not None:  # one state per slot, or the same one for all texts
+                state = state.select(
+                    slice(len(group)) if carry else torch.zeros_like(batch.layout.last)
+                )
+            upto = None if carry else self._layers[-1]
+            outputs = model.layers(batch.to(model.device), state, upto=upto)
+            if carry:
+                self.state = outputs.state
+            vectors.update(zip(group, self._vectors(outputs), strict=True))
+            if on_texts is not None:
+                on_texts(len(group), sum(len(texts[index]) for index in group))
+        return [vectors[index] for index in range(len(texts))]
+
+    def _vectors(self, outputs: LayerOutputs) -> list[Vectors]:
+        layers = outputs.words(self._layers)  # (layers, words, 2 * width)
+        if self.config.layer == "mix":
+            mixed = self._mix(layers)  # (words, dim)
+        elif self.config.layer == "all":
+            mixed = layers
+        else:
+            mixed = layers[0] if len(layers) == 1 else layers.mean(0)
+        texts = torch.split(mixed.float(), list(outputs.batch.lengths), dim=-2)
+        if self.config.output == "pooled":
+            pooled = torch.stack([pool(text, self.config.poolings) for text in texts])
+            return list(pooled.cpu().numpy())
+        # Copied, so that the vectors of one text do not keep those of all others in memory.
+        return [text.cpu().numpy().copy() for text in texts]
+
+
+def groups_of(texts: Sequence[Sequence[str]], batch_tokens: int) -> list[list[int]]:
+    """Indices of texts of similar length together; one longer than a batch is read alone."""
+    lengths = np.array(
+        [len(words) + 1 for words in texts], np.int64
+    )  # with the boundary that is read first
+    return [group.tolist() for group in group_by_length(lengths, batch_tokens)]
+
+
+def usual_batch_tokens(model: BiLM) -> int:
+    """The default number of tokens per batch: 8,192 to 32,768, the more, the smaller the model."""
+    return min(max((1 << 22) // model.config.hidden, 8192), 32768)
+
+
+def pool(vectors: Tensor, poolings: Sequence[str]) -> Tensor:
+    """Pool the words of one text, (..., words, dim), into (..., poolings * dim); zeros if none."""
+    if not vectors.shape[-2]:
+        return vectors.new_zeros(*vectors.shape[:-2], len(poolings) * vectors.shape[-1])
+    parts: list[Tensor] = []
+    for pooling in poolings:
+        if pooling == "mean":
+            parts.append(vectors.mean(dim=-2))
+        elif pooling == "max":
+            parts.append(vectors.amax(dim=-2))
+        else:
+            parts.append(vectors[..., 0 if pooling == "first" else -1, :])
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def padded(vectors: Sequence[Vectors], row_shape: tuple[int, ...]) -> Padded:
+    """Put arrays of (words, dim) or (layers, words, dim) side by side."""
+    longest = max((text.shape[-2] for text in vectors), default=0)
+    array = np.zeros((len(vectors), *row_shape[:-1], longest, row_shape[-1]), np.float32)
+    mask = np.zeros((len(vectors), longest), np.bool_)
+    for row, text in enumerate(vectors):
+        array[row, ..., : text.shape[-2], :] = text
+        mask[row, : text.shape[-2]] = True
+    return Padded(array, mask)
+
+
+# Tokenised texts, any number of them.
 
 
 @dataclass(frozen=True)
 class TokenisedText:
-    """A text, its number among all, and its words."""
+    """A text, its index among all, and its words."""
 
     number: int
     text: Text
@@ -60,40 +388,34 @@ class TokenisedText:
 def tokenised(
     loaded: LoadedModel, texts: Iterable[Text], first: int = 0
 ) -> Iterator[TokenisedText]:
-    """Cut texts into words; what is wrong with one is told with its number, counted from 0."""
-    for number, text in enumerate(texts, start=first):
+    """Cut texts into words; an error names the index of the text, counted from `first`."""
+    for number, text in enumerate(cast("Iterable[Any]", texts), start=first):
         try:
-            yield TokenisedText(number, text, _words(loaded, text))
+            if not isinstance(text, str | Iterable):
+                raise UserError(f"expected a string or a list of words, got {type(text).__name__}")
+            words: Any = text if isinstance(text, str) else list(cast("Iterable[Any]", text))
+            wrong = [] if words is text else [one for one in words if not isinstance(one, str)]
+            if wrong:
+                raise UserError(f"expected words, got {type(wrong[0]).__name__}: {wrong[0]!r:.60}")
+            yield TokenisedText(number, cast("Text", text), loaded.words(words))
         except UserError as error:
             raise UserError(f"text {number}: {error}") from None
-
-
-def _words(loaded: LoadedModel, text: Any) -> list[str]:
-    if isinstance(text, str):
-        return loaded.words(text)
-    if not isinstance(text, Iterable):
-        raise UserError(f"expected a string or a list of words, got {type(text).__name__}")
-    words = list(cast("Iterable[Any]", text))
-    for word in words:
-        if not isinstance(word, str):
-            raise UserError(f"expected words, got {type(word).__name__}: {word!r:.60}")
-    return loaded.words(words)
 
 
 def portions(
     texts: Iterable[TokenisedText], tokens: int, multiple: int = 1
 ) -> Iterator[list[TokenisedText]]:
-    """Texts of about so many words at a time; how many, but for the last ones, is a multiple."""
-    portion: list[TokenisedText] = []
-    held = 0
+    """Chunks of about so many tokens; how many texts each has, but for the last, is a multiple."""
+    chunk: list[TokenisedText] = []
+    size = 0
     for text in texts:
-        portion.append(text)
-        held += 1 + len(text.words)
-        if held >= tokens and len(portion) % multiple == 0:
-            yield portion
-            portion, held = [], 0
-    if portion:
-        yield portion
+        chunk.append(text)
+        size += 1 + len(text.words)
+        if size >= tokens and len(chunk) % multiple == 0:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def tell_empty(texts: Iterable[TokenisedText]) -> None:
@@ -101,42 +423,26 @@ def tell_empty(texts: Iterable[TokenisedText]) -> None:
     numbers = [str(text.number) for text in texts if not text.words]
     if numbers:
         shown = ", ".join(numbers[:10]) + (", …" if len(numbers) > 10 else "")
-        log.warning("without words, so without vectors but zeros: text %s", shown)
+        log.warning("texts without words, their vectors are zeros: text %s", shown)
 
 
-# The state texts are read from, if not zeros: computed once, stored with the model if wished.
-
-
-FILE = "start_state.safetensors"
-CONTEXT_WORDS = 32
-"""So many of the most frequent words are read to warm up; they say nothing in particular."""
-CHECKSUM = "model_sha256"
+# The state before the first word, if it is not zeros.
 
 
 @torch.no_grad()
 def warm_state(model: BiLM, context: Sequence[str] | None = None) -> BiLMState:
-    """The state, of one row, after reading a neutral context and the boundary behind it.
+    """The state, of one text, after a neutral context and the boundary after it.
 
-    The context is given, or else the model's most frequent words in their order.
+    The default context is the model's most frequent words, most frequent first.
     """
     first = len(SPECIAL_WORDS)
     words = model.vocabulary.words[first : first + CONTEXT_WORDS] if context is None else context
-    batch = whole_batch([list(words)], model.vocabulary, spelled=model.config.spelled)
-    return BiLMState(*(read.states for read in model.read(batch.to(model.device))))
-
-
-def repeated(state: BiLMState, rows: int) -> BiLMState:
-    """A state of one row, for so many texts."""
-    return _changed(state, lambda one: one.expand(rows, -1))
-
-
-def first_rows(state: BiLMState, rows: int) -> BiLMState:
-    """The state of the first so many texts."""
-    return _changed(state, lambda one: one[:rows])
+    batch = pack_texts([words], model.vocabulary, spelled=model.spelled, read_end=True)
+    return model.layers(batch.to(model.device)).state
 
 
 def save_start_state(folder: Path, state: BiLMState) -> None:
-    """Store a state in a model folder, with the checksum of the weights it belongs to."""
+    """Store a state in a model folder, with the checksum of the weights that it belongs to."""
     if not (folder / WEIGHTS).exists():
         raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
     checksum = torch.frombuffer(bytearray.fromhex(sha256(folder / WEIGHTS)), dtype=torch.uint8)
@@ -144,7 +450,7 @@ def save_start_state(folder: Path, state: BiLMState) -> None:
 
 
 def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:
-    """The state stored in a model folder, if there is one and it belongs to these weights."""
+    """The state stored in a model folder, if there is one; it must belong to these weights."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -152,7 +458,7 @@ def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:
     checksum = tensors.pop(CHECKSUM, torch.zeros(0, dtype=torch.uint8))
     if checksum.numpy().tobytes().hex() != sha256(folder / WEIGHTS):
         raise UserError(
-            f"{path} belongs to other weights than {folder / WEIGHTS}; delete it, or store it anew"
+            f"{path} belongs to other weights than {folder / WEIGHTS}; delete it, or store it again"
         )
     return state_of_tensors(tensors, model, path)
 
@@ -163,23 +469,12 @@ def state_tensors(state: BiLMState) -> dict[str, Tensor]:
         f"{direction}.{number}.{part}": tensor
         for direction, layers in zip(BiLMState._fields, state, strict=True)
         for number, layer in enumerate(layers)
-        for part, tensor in (("output", layer.output), ("cell", layer.cell))
+        for part, tensor in zip(LSTMState._fields, layer, strict=True)
     }
 
 
 def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiLMState:
-    """What `state_tensors` wrote, on the model's device."""
-
-    def of(direction: str) -> StackState:
-        return tuple(
-            LSTMState(
-                tensors[f"{direction}.{number}.output"].to(model.device),
-                tensors[f"{direction}.{number}.cell"].to(model.device),
-            )
-            for number in range(model.config.layers)
-        )
-
-    found = {name: tensor.shape[1:] for name, tensor in tensors.items()}
+    """What `state_tensors` returned, on the model's device."""
     sizes = {"output": (model.config.width,), "cell": (model.config.hidden,)}
     expected = {
         f"{direction}.{number}.{part}": size
@@ -187,285 +482,32 @@ def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiL
         for number in range(model.config.layers)
         for part, size in sizes.items()
     }
-    if found != expected:
-        raise UserError(f"{path} is not a state of this model; delete it, or store it anew")
-    return BiLMState(of("forward"), of("backward"))
+    if {name: tensor.shape[1:] for name, tensor in tensors.items()} != expected:
+        raise UserError(f"{path} is not a state of this model; delete it, or store it again")
+    stacks = [
+        tuple(
+            LSTMState(*(tensors[f"{direction}.{number}.{part}"].to(model.device) for part in sizes))
+            for number in range(model.config.layers)
+        )
+        for direction in BiLMState._fields
+    ]
+    return BiLMState(*stacks)
 
 
-def _changed(state: BiLMState, change: Callable[[Tensor], Tensor]) -> BiLMState:
-    def of(layers: StackState) -> StackState:
-        return tuple(LSTMState(change(one.output), change(one.cell)) for one in layers)
-
-    return BiLMState(of(state.forward), of(state.backward))
-
-
-# Which texts are read side by side: those of like length, or each slot's next one.
-
-
-Words = Sequence[str]
-CELLS_A_BATCH = 1 << 22
-"""What a layer may hold of a batch; many words at a time take less time, each, than few."""
-FEWEST_TOKENS, MOST_TOKENS = 8192, 32768
-
-
-@dataclass(frozen=True)
-class GroupLayers:
-    """The layers of some of the texts."""
-
-    texts: list[int]
-    """The numbers of the texts, in the order of the rows."""
-    activations: LayerActivations
-
-
-@dataclass(frozen=True)
-class _Numbered:
-    """Texts as numbers of their words, end to end, ready to be read in windows."""
-
-    shard: Shard
-    table: WordTable
-
-    @classmethod
-    def of(cls, texts: Sequence[Words], model: BiLM) -> _Numbered:
-        return cls(*lay_end_to_end(texts, model.vocabulary, spelled=model.config.spelled))
-
-    def numbers(self, group: Group) -> list[int]:
-        return text_numbers(self.shard, group).tolist()
-
-    def windows(self, group: Group, window: int) -> Iterator[Batch]:
-        return read_group(self.shard, group, self.table, window)
-
-
-def usual_batch_tokens(model: BiLM) -> int:
-    """How many words are read at a time where nobody says: the more, the smaller the model."""
-    return min(max(CELLS_A_BATCH // model.config.hidden, FEWEST_TOKENS), MOST_TOKENS)
-
-
-def read_alike(
-    model: BiLM,
-    texts: Sequence[Words],
-    batch_tokens: int,
-    start: BiLMState | None = None,
-    wanted: Sequence[int] | None = None,
-) -> Iterator[GroupLayers]:
-    """Read texts of like length together, each from the same state (of one row; none: zeros).
-
-    A text longer than a batch is read alone, in windows. Only the `wanted` layers are computed, by
-    default all.
-    """
-    numbered = _Numbered.of(texts, model)
-    for group in plan_shard(
-        numbered.shard, Batching(window=batch_tokens, batch_tokens=batch_tokens)
-    ):
-        numbers = numbered.numbers(group)
-        lengths = [len(texts[number]) for number in numbers]
-        state = None if start is None else repeated(start, len(numbers))
-        windows = numbered.windows(group, batch_tokens)
-        read = read_layers(model, windows, lengths, batch_tokens, state, wanted=wanted)
-        yield GroupLayers(numbers, read)
-
-
-def read_in_order(
-    model: BiLM,
-    texts: Sequence[Words],
-    batch_tokens: int,
-    slots: int,
-    state: BiLMState | None = None,
-    wanted: Sequence[int] | None = None,
-) -> Iterator[GroupLayers]:
-    """Read texts in the order given, so many side by side, each slot's state carried on.
-
-    Each direction reads through its last boundary: the states given are those behind it. All
-    layers read on, and the `wanted` ones are given, by default all.
-    """
-    numbered = _Numbered.of(texts, model)
-    window = max(2, batch_tokens // slots)
-    for first in range(0, len(texts), slots):
-        numbers = list(range(first, min(first + slots, len(texts))))
-        if state is not None:
-            state = first_rows(state, len(numbers))
-        windows = numbered.windows(_group(numbered.shard, numbers), window)
-        lengths = [len(texts[number]) for number in numbers]
-        read = read_layers(model, windows, lengths, window, state)
-        state = _behind_boundary(model, read.state, numbered.table, len(numbers))
-        layers = read.layers if wanted is None else read.layers[list(wanted)]
-        yield GroupLayers(numbers, LayerActivations(layers, read.lengths, state))
-
-
-def _group(shard: Shard, numbers: Sequence[int]) -> Group:
-    places: NDArray[np.int64] = np.array(numbers)
-    return Group(0, shard.starts[places], shard.ends[places])
-
-
-@torch.no_grad()
-def _behind_boundary(model: BiLM, state: BiLMState, table: WordTable, rows: int) -> BiLMState:
-    """Let each direction read the boundary that it has come to."""
-    forward, backward = (np.array([end, end]) for end in (END, BEGIN))
-    batch = make_batch([forward] * rows, [backward] * rows, table, starts=False)
-    return BiLMState(*(read.states for read in model.read(batch.to(model.device), state)))
-
-
-# Words become a text; padding never counts, and a text without words gives zeros.
-
-
-def pool(vectors: Tensor, lengths: Tensor, poolings: Sequence[str]) -> Tensor:
-    """Pool (batch, ..., words, dim), each text's words first, into (batch, ..., dim).
-
-    Several poolings, of mean, max, first and last, are put side by side.
-    """
-    parts = [_pool_one(vectors, lengths, pooling) for pooling in poolings]
-    return torch.cat(parts, dim=-1)
-
-
-def _pool_one(vectors: Tensor, lengths: Tensor, pooling: str) -> Tensor:
-    if not vectors.shape[-2]:
-        return vectors.sum(dim=-2)
-    own = lengths.view(-1, *[1] * (vectors.dim() - 1))  # (batch, 1, ..., 1)
-    inside = torch.arange(vectors.shape[-2], device=vectors.device)[:, None] < own
-    if pooling == "mean":
-        return vectors.where(inside, 0).sum(dim=-2) / own.squeeze(-1).clamp(min=1)
-    if pooling == "max":
-        highest = vectors.masked_fill(~inside, -torch.inf).amax(dim=-2)
-        return highest.where(own.squeeze(-1) > 0, 0)
-    place = own.sub(1).clamp(min=0) if pooling == "last" else torch.zeros_like(own)
-    picked = vectors.gather(-2, place.expand(*vectors.shape[:-2], 1, vectors.shape[-1]))
-    return picked.squeeze(-2).where(own.squeeze(-1) > 0, 0)
-
-
-# One run over texts: words in, vectors out, the carried state kept in between.
-
-
-Vectors = NDArray[np.float32]
-OnTexts = Callable[[int, int], None]
-"""Told how many more texts, and words of them, are done."""
-
-
-class Encoder:
-    """Turns tokenised texts into vectors; with start=carry, each call goes on from the last."""
-
-    def __init__(
-        self, model: BiLM, config: EncodeConfig, mix: LayerMix, start: BiLMState | None = None
-    ) -> None:
-        check(config)
-        self.model = model
-        self.config = config
-        self.state = start
-        self.batch_tokens = config.batch_tokens or usual_batch_tokens(model)
-        self._wanted = _wanted(config, model)
-        self._mix = _mix_for(config, model, mix)
-
-    @property
-    def dim(self) -> int:
-        """The size of a vector."""
-        size = 2 * self.model.config.width if self._mix is None else self._mix.output_dim
-        return size * (len(self.config.poolings) if self.config.output == "pooled" else 1)
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The shape of what belongs to one text (pooled) or one word (tokens)."""
-        return (self.dim,) if self._mix is not None else (1 + self.model.config.layers, self.dim)
-
-    @torch.no_grad()
-    def encode(
-        self, texts: Sequence[Sequence[str]], on_texts: OnTexts | None = None
-    ) -> list[Vectors]:
-        """The vectors of each text, in order: (dim,), (words, dim) or, of all layers, one more."""
-        found: dict[int, Vectors] = {}
-        for group in self._groups(texts):
-            found.update(zip(group.texts, self._vectors(group.activations), strict=True))
-            if on_texts is not None:
-                on_texts(len(group.texts), int(group.activations.lengths.sum()))
-        return [found[number] for number in range(len(texts))]
-
-    def _groups(self, texts: Sequence[Sequence[str]]) -> Iterator[GroupLayers]:
-        if not texts:
-            return
-        size = self.batch_tokens
-        if self.config.start != "carry":
-            yield from read_alike(self.model, texts, size, self.state, self._wanted)
-            return
-        for group in read_in_order(
-            self.model, texts, size, self.config.slots, self.state, self._wanted
-        ):
-            self.state = group.activations.state
-            yield group
-
-    def _vectors(self, read: LayerActivations) -> Iterator[Vectors]:
-        """Of each text for itself, so that none keeps the memory of all."""
-        mixed = read.layers.transpose(0, 1) if self._mix is None else self._mix(read.layers)
-        if self.config.output == "pooled":
-            yield from _arrays(pool(mixed, read.lengths, self.config.poolings))
-            return
-        lengths: list[int] = read.lengths.cpu().numpy().tolist()
-        for row, length in zip(_arrays(mixed), lengths, strict=True):
-            yield row[..., :length, :].copy()
-
-
-def _arrays(values: Tensor) -> Vectors:
-    return values.float().cpu().numpy()
-
-
-def _wanted(config: EncodeConfig, model: BiLM) -> tuple[int, ...]:
-    """The layers that are needed: where one is asked for, none above it is computed."""
-    layer, layers = config.layer, 1 + model.config.layers
-    if layer == "top":
-        return (layers - 1,)
-    if isinstance(layer, str):
-        return tuple(range(layers))
-    if 0 <= layer < layers:
-        return (layer,)
-    raise UserError(
-        f"layer {layer} was asked for, but this model has layers 0 to {layers - 1}, 0 being "
-        "the words alone"
-    )
-
-
-def _mix_for(config: EncodeConfig, model: BiLM, mix: LayerMix) -> LayerMix | None:
-    """What is done with the layers that are wanted; nothing where all of them are asked for."""
-    if config.layer == "all":
-        return None
-    if config.layer == "mix":
-        return mix
-    kind = config.layer if isinstance(config.layer, str) else "top"
-    wanted = len(_wanted(config, model))
-    return LayerMix(MixConfig(mix=kind), wanted, 2 * model.config.width).to(model.device)
-
-
-# Texts of different lengths as one array.
-
-
-class Padded(NamedTuple):
-    """Texts side by side, (texts, longest, dim), or (texts, layers, longest, dim) of all layers."""
-
-    vectors: Vectors
-    mask: NDArray[np.bool_]
-    """True where there is a word, (texts, longest)."""
-
-
-def padded(found: Sequence[Vectors], row_shape: tuple[int, ...]) -> Padded:
-    """Put arrays of (words, dim) or (layers, words, dim) side by side."""
-    longest = max((one.shape[-2] for one in found), default=0)
-    vectors = np.zeros((len(found), *row_shape[:-1], longest, row_shape[-1]), np.float32)
-    mask = np.zeros((len(found), longest), np.bool_)
-    for row, one in enumerate(found):
-        vectors[row, ..., : one.shape[-2], :] = one
-        mask[row, : one.shape[-2]] = True
-    return Padded(vectors, mask)
-
-
-# How far a long job is, and how long it will take.
+# Progress, and the function for Hugging Face's datasets.
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is done of a job."""
+    """How much of a job is done."""
 
     texts: int
     total: int | None
-    """How many texts there are, where that is known."""
+    """How many texts there are, if that is known."""
     tokens: int
     tokens_per_second: float
     seconds_left: float | None
-    """None where the number of texts is not known."""
+    """None if the number of texts is not known."""
 
 
 Listener = Callable[[Progress], None]
@@ -494,9 +536,6 @@ class Pace:
         )
 
 
-# An embedder as a function of batches of rows, for `map` of Hugging Face's datasets.
-
-
 @dataclass(frozen=True)
 class MapFunction:
     """Columns of a batch in, a column of vectors out."""
@@ -507,7 +546,8 @@ class MapFunction:
     into: str
 
     def __post_init__(self) -> None:
-        check(self.config)
+        if problems := list(self.config.problems()):
+            raise ConfigError(problems)
         if self.config.start == "carry":
             raise UserError("start: batches may come in any order, so no state can be carried")
 
@@ -516,186 +556,7 @@ class MapFunction:
         if self.column not in rows:
             raise UserError(
                 f"the rows have no column {self.column!r}, but {', '.join(sorted(rows))}; name the "
-                "one that holds the text: as_map_fn(column=…), and give map batched=True"
+                "one that holds the text: as_map_fn(column=…), and call map with batched=True"
             )
         settings = asdict(self.config)
         return {self.into: list(self.embedder.encode_iter(rows[self.column], **settings))}
-
-
-BATCHES_AT_ONCE = 4
-"""Texts are sorted by length within so many batches, which are then in memory together."""
-
-Several = TypeVar("Several", bound=Iterable[Text])
-
-
-class Embedder:
-    """A biLM, and a mix of its layers, that turn texts into vectors."""
-
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        *,
-        mix: LayerMix | MixConfig | None = None,
-        start_state: BiLMState | None = None,
-    ) -> None:
-        """Use a model in memory; the mix is the average of the layers where none is given."""
-        self.loaded = loaded
-        self.model = loaded.model
-        self.mix = _built(mix or MixConfig(mix="average"), 1 + self.layers, self.width)
-        self.mix.to(self.model.device)
-        self._start_state = start_state
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        path: Path | str = BILM,
-        *,
-        device: str = "cpu",
-        precision: Literal["fp32", "bf16", "auto"] = "fp32",
-        mix: LayerMix | MixConfig | None = None,
-        custom_tokenizer: Tokenizer | None = None,
-    ) -> Embedder:
-        """Open a model folder, or official files; by default the news model that comes with elmo.
-
-        Precision auto computes in bf16 where the processor has units for it.
-        """
-        loaded = open_model(path, device, custom_tokenizer)
-        loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
-        return cls(loaded, mix=mix, start_state=load_start_state(Path(path), loaded.model))
-
-    @classmethod
-    def from_official(
-        cls,
-        options: Path | str,
-        weights: Path | str,
-        *,
-        vocabulary: Path | str | None = None,
-        token_vectors: Path | str | None = None,
-        device: str = "cpu",
-        precision: Literal["fp32", "bf16", "auto"] = "fp32",
-        mix: LayerMix | MixConfig | None = None,
-        custom_tokenizer: Tokenizer | None = None,
-    ) -> Embedder:
-        """Open the two files of an official model, wherever they are.
-
-        The vocabulary, a word a line, is by default the vocab*.txt beside the options;
-        `token_vectors` is an HDF5 file with a vector for each of its words, as `elmo embed --words`
-        writes it: these words are looked up, and only others spelled.
-        """
-        read = load_official(options, weights, vocabulary, token_vectors)
-        model = read.model.to(device)
-        model.compute_dtype = compute_precision(precision, model.device)
-        return cls(replace(read, custom_tokenizer=custom_tokenizer), mix=mix)
-
-    @property
-    def layers(self) -> int:
-        """How many LSTM layers there are above layer 0, the words alone."""
-        return self.model.config.layers
-
-    @property
-    def width(self) -> int:
-        """The size of a layer's vector: both directions."""
-        return 2 * self.model.config.width
-
-    @cached_property
-    def warm_state(self) -> BiLMState:
-        """The state after a neutral context: the model's stored one, or else computed now."""
-        return self._start_state or warm_state(self.model)
-
-    def store_start_state(self, folder: Path | str) -> None:
-        """Write the warm state into the model's folder, to be used from then on."""
-        save_start_state(Path(folder), self.warm_state)
-
-    @overload
-    def encode(
-        self, texts: Sequence[Text], *, output: Literal["pooled"] = "pooled", layer: Layer = "mix",
-        pooling: str = "mean", pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> Vectors: ...  # fmt: skip
-    @overload
-    def encode(
-        self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
-        pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> list[Vectors]: ...  # fmt: skip
-    @overload
-    def encode(
-        self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
-        pad: Literal[True], start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> Padded: ...  # fmt: skip
-    def encode(
-        self,
-        texts: Sequence[Text],
-        *,
-        output: Output = "pooled",
-        pad: bool = False,
-        progress: Listener | None = None,
-        **settings: Any,
-    ) -> Vectors | list[Vectors] | Padded:
-        """Turn texts, given as strings or as words, into vectors.
-
-        pooled: an array (texts, dim), or (texts, layers, dim) for layer="all"; a text without
-        words gives zeros. tokens: an array a text, (words, dim) or (layers, words, dim); with
-        `pad`, one array and its mask.
-        """
-        config = EncodeConfig(output=output, **settings)
-        encoder = self.encoder(config)
-        texts = _several(texts)
-        if pad and output == "pooled":
-            raise UserError("pad: pooled vectors are all of one length; use output='tokens'")
-        found = list(self._encode(encoder, texts, progress, len(texts)))
-        if output == "pooled":
-            shape = (len(found), *encoder.row_shape)
-            return np.stack(found) if found else np.zeros(shape, np.float32)
-        return padded(found, encoder.row_shape) if pad else found
-
-    def encode_iter(
-        self, texts: Iterable[Text], *, progress: Listener | None = None, **settings: Any
-    ) -> Iterator[Vectors]:
-        """The same for any number of texts, one after the other, a few in memory at a time."""
-        encoder = self.encoder(EncodeConfig(**settings))
-        return self._encode(encoder, _several(texts), progress, None)
-
-    def as_map_fn(self, column: str = "text", into: str = "vector", **settings: Any) -> MapFunction:
-        """A function for Hugging Face's datasets: `rows.map(embedder.as_map_fn(), batched=True)`.
-
-        It adds a column of vectors; settings are those of `encode`.
-        """
-        return MapFunction(self, EncodeConfig(**settings), column, into)
-
-    def encoder(self, config: EncodeConfig) -> Encoder:
-        """What encodes words by these settings."""
-        check(config)
-        start = self.warm_state if config.start == "warm" else None
-        return Encoder(self.model, config, self.mix, start)
-
-    def _encode(
-        self,
-        encoder: Encoder,
-        texts: Iterable[Text],
-        progress: Listener | None,
-        total: int | None,
-    ) -> Iterator[Vectors]:
-        pace = None if progress is None else Pace(progress, total)
-        size = BATCHES_AT_ONCE * encoder.batch_tokens
-        for portion in portions(tokenised(self.loaded, texts), size, encoder.config.slots):
-            tell_empty(portion)
-            words = [text.words for text in portion]
-            yield from encoder.encode(words, None if pace is None else pace.add)
-
-
-def _built(mix: LayerMix | MixConfig, layers: int, width: int) -> LayerMix:
-    built = LayerMix(mix, layers, width) if isinstance(mix, MixConfig) else mix
-    if (built.layers, built.dim) != (layers, width):
-        raise UserError(
-            f"the mix is one of {built.layers} layers of {built.dim} numbers, but the model has "
-            f"{layers} of {width}"
-        )
-    return built
-
-
-def _several(texts: Several) -> Several:
-    if isinstance(texts, str):
-        raise UserError("expected several texts, got one string; put it in a list: [text]")
-    return texts

@@ -10,20 +10,26 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmo.bilm.model import LayerActivations, read_layers
 from elmo.embed.config import MixConfig
 from elmo.embed.embedder import tokenised
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
 from elmo.language_model import open_model
 from elmo.model_folder import LoadedModel, Text
-from elmo.text.batching import sentence_batch
+from elmo.text.batching import pack_texts
 
 
 class Embedded(NamedTuple):
-    """The vectors of a batch of texts, zeros behind the end of each."""
+    """The vectors of a batch of texts, zeros after the end of each."""
 
     vectors: Tensor  # (batch, words, output_dim)
+    mask: Tensor  # (batch, words), True where there is a word
+
+
+class TextLayers(NamedTuple):
+    """All layers of a batch of texts, zeros after the end of each."""
+
+    layers: Tensor  # (1 + layers, batch, words, 2 * width)
     mask: Tensor  # (batch, words), True where there is a word
 
 
@@ -62,20 +68,18 @@ class ElmoEmbedding(nn.Module):
 
     def forward(self, texts: Sequence[Text]) -> Embedded:
         """The vectors of texts, given as strings or as words; dropout falls in training only."""
-        read = self.layers(texts)
-        mixed = self.mix(read.layers, self._generator() if self.training else None)
-        return Embedded(mixed * read.mask[:, :, None], read.mask)
+        layers, mask = self.layers(texts)
+        mixed = self.mix(layers, self._generator() if self.training else None)
+        return Embedded(mixed * mask[:, :, None], mask)
 
-    def layers(self, texts: Sequence[Text]) -> LayerActivations:
-        """All layers of texts, for mixes; gradients flow to the biLM if it is not frozen."""
+    def layers(self, texts: Sequence[Text]) -> TextLayers:
+        """All layers of texts, for mixes; gradients flow to the biLM unless it is frozen."""
         if isinstance(texts, str) or not len(texts):
             raise UserError("expected a list of texts, each a string or a list of words")
         words = [text.words for text in tokenised(self._loaded, texts)]
-        config, vocabulary = self.bilm.config, self.bilm.vocabulary
-        batch = sentence_batch(words, vocabulary, spelled=config.spelled)
-        lengths = [len(one) for one in words]
+        batch = pack_texts(words, self.bilm.vocabulary, spelled=self.bilm.spelled)
         with torch.no_grad() if self.frozen else nullcontext():
-            return read_layers(self.bilm, [batch], lengths, window=max(lengths) + 1)
+            return TextLayers(*self.bilm.layers(batch.to(self.bilm.device)).padded())
 
     def _generator(self) -> torch.Generator:
         """The source of dropout, seeded by the mix's settings."""

@@ -117,7 +117,7 @@ ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 
 
 class LayerMix(nn.Module):
-    """Mixes (layers, batch, words, dim) into (batch, words, output_dim)."""
+    """Mixes (layers, …, words, dim) into (…, words, output_dim)."""
 
     fixed: Tensor
     scale: Tensor
@@ -214,8 +214,8 @@ class LayerMix(nn.Module):
             layer = layers[_chosen(self.config, self.layers)]
             return layer if self.config.gamma == 1 else self.scale * layer
         if self.config.is_sum:
-            return torch.einsum("l,lbwd->bwd", (self.scale * self._shares()).to(layers), layers)
-        side_by_side = layers.permute(1, 2, 0, 3).flatten(2)  # (batch, words, layers * dim)
+            return torch.einsum("l,l...d->...d", (self.scale * self._shares()).to(layers), layers)
+        side_by_side = layers.movedim(0, -2).flatten(-2)  # (…, words, layers * dim)
         if self.function is None:
             return side_by_side
         learned = self.function(side_by_side)

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+from torch import Tensor
 
-from elmo.bilm.model import BiLM, BiLMState, LayerActivations, token_vectors
+from elmo.bilm.model import BiLM, BiLMState, token_vectors
 from elmo.config import from_json
 from elmo.errors import UserError
 from elmo.files import read_json, read_text
 from elmo.official.format import read_token_vectors, read_words
 from elmo.official.hdf5 import opened, read_numbers, require_readable, shape_and_type
-from elmo.text.batching import whole_batch
+from elmo.text.batching import pack_texts
 
 # Activations that somebody stored, in .hdf5 or .npz, one array a text under the text's number.
 
@@ -208,7 +210,7 @@ def verify_activations(
         for path, arrays, slot in zip(expected, stored, slots, strict=True):
             require_numbers(path, arrays, len(slot))
         for number, read in enumerate(_readings(model, slots, start)):
-            layers = read.layers.float().cpu().numpy()
+            layers = read.float().cpu().numpy()
             for place, slot in enumerate(slots):
                 ours = layers[:, place, : len(slot[number])]
                 _compare(tally, ours, expected[place], stored[place], str(number))
@@ -227,14 +229,15 @@ def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Differ
     return tally.differences()
 
 
-def _readings(model: BiLM, slots: Sequence[Slot], start: Start) -> Iterator[LayerActivations]:
+@torch.no_grad()
+def _readings(model: BiLM, slots: Sequence[Slot], start: Start) -> Iterator[Tensor]:
     """The first texts of all slots, then the second ones, and so on."""
     state: BiLMState | None = None
     for texts in zip(*slots, strict=True):
-        batch = whole_batch(texts, model.vocabulary, spelled=model.config.spelled)
-        read = model.activations(batch.to(model.device), state if start == "carry" else None)
-        state = read.state
-        yield read
+        batch = pack_texts(texts, model.vocabulary, spelled=model.spelled, read_end=True)
+        outputs = model.layers(batch.to(model.device), state if start == "carry" else None)
+        state = outputs.state
+        yield outputs.padded()[0]
 
 
 def _compare(tally: _Tally, ours: Array, path: Path, stored: Stored, name: str) -> None:

@@ -1,9 +1,19 @@
-"""What the model reads: the distinct words of a batch, and each direction's path through them."""
+"""Batches: texts of different lengths packed without padding, each distinct word held once.
+
+The layout is that of `torch.nn.utils.rnn.PackedSequence`: the first tokens of all texts, longest
+text first, then their second tokens, and so on. Three texts A, B, C of 2, 4 and 1 tokens are
+
+    B0 A0 C0 | B1 A1 | B2 | B3        batch_sizes = [3, 2, 1, 1], sorted_indices = [1, 0, 2]
+
+Both directions of a batch have the same layout, since both read the same number of tokens of each
+text: the forward direction from its start, the backward direction from its end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -11,18 +21,45 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.text.config import Batching
-from elmo.text.corpus import Shard, Shards
 from elmo.text.vocabulary import BEGIN, END, Vocabulary, spell_all
 
 Ids = NDArray[np.int64]
 
 
+class Shard(Protocol):
+    """Documents end to end, boundaries included: in memory, or mapped from disk."""
+
+    @property
+    def ids(self) -> NDArray[np.uint32]: ...
+    @property
+    def ends(self) -> Ids:
+        """Where each document ends in `ids`."""
+        ...
+
+
+class Shards(Protocol):
+    """Shards, each of which is opened when it is needed."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Shard: ...
+
+
+class MemoryShard(NamedTuple):
+    """Documents in memory."""
+
+    ids: NDArray[np.uint32]
+    ends: Ids
+
+
+# Batch
+
+
 @dataclass(frozen=True)
 class Words:
-    """Each distinct word of a batch once: its vocabulary id and, if wanted, its spelling."""
+    """The distinct words of a batch: ids and, for a model that reads characters, spellings."""
 
     ids: Tensor  # (words,)
-    spellings: Tensor | None  # (words, 50)
+    spellings: Tensor | None  # (words, 50), character ids
 
     def to(self, device: torch.device) -> Words:
         """The same words on another device."""
@@ -31,8 +68,81 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """Which token of a packed batch belongs to which text."""
+
+    batch_sizes: list[int]
+    """How many texts have a token at each step: never more than at the step before."""
+    sorted_indices: Tensor  # (texts,): the texts, longest first
+    unsorted_indices: Tensor  # (texts,): the rank of each text in that order
+    text: Tensor  # (tokens,): the text that each token belongs to …
+    step: Tensor  # (tokens,): … and its index there
+    first: Tensor  # (steps,): the first token of each step
+    last: Tensor  # (texts,), longest first: the last token of each text; no meaning without tokens
+
+    @classmethod
+    def of(cls, lengths: Ids) -> Layout:
+        """The layout of texts of so many tokens, at least one of them with a token."""
+        order = np.argsort(-lengths, kind="stable")
+        longest = lengths[order]
+        steps = np.arange(int(longest[0]))
+        batch_sizes: Ids = len(lengths) - np.searchsorted(longest[::-1], steps, side="right")
+        first = np.cumsum(batch_sizes) - batch_sizes  # the first token of each step
+        step = np.repeat(steps, batch_sizes)
+        rank = np.arange(len(step)) - first[step]
+        ranks = np.arange(len(lengths))
+        unsorted = np.empty_like(order)
+        unsorted[order] = ranks
+        arrays = (order, unsorted, order[rank], step, first, first[longest - 1] + ranks)
+        return cls(batch_sizes.tolist(), *(torch.from_numpy(array) for array in arrays))
+
+    @property
+    def texts(self) -> int:
+        """How many texts there are."""
+        return len(self.sorted_indices)
+
+    def chunks(self, tokens: int | None) -> Iterator[tuple[slice, list[int], slice]]:
+        """Cut the steps into chunks of at most so many tokens, or of one step; None: one chunk.
+
+        Yields the tokens of a chunk, the batch sizes of its steps, and which texts, longest first,
+        end in it.
+        """
+        start, first = 0, 0
+        while first < len(self.batch_sizes):
+            stop, end = start + self.batch_sizes[first], first + 1
+            while end < len(self.batch_sizes) and (
+                tokens is None or stop + self.batch_sizes[end] - start <= tokens
+            ):
+                stop += self.batch_sizes[end]
+                end += 1
+            going_on = self.batch_sizes[end] if end < len(self.batch_sizes) else 0
+            sizes = self.batch_sizes[first:end]
+            yield slice(start, stop), sizes, slice(going_on, sizes[0])
+            start, first = stop, end
+
+    def to(self, device: torch.device) -> Layout:
+        """The same layout on another device; the batch sizes stay on the host."""
+        return Layout(
+            self.batch_sizes,
+            self.sorted_indices.to(device),
+            self.unsorted_indices.to(device),
+            self.text.to(device),
+            self.step.to(device),
+            self.first.to(device),
+            self.last.to(device),
+        )
+
+
+class Targets(NamedTuple):
+    """What one direction has to predict, ordered by step, then by text."""
+
+    tokens: Tensor  # (targets,): after which token of the packed batch
+    ids: Tensor  # (targets,): the vocabulary id of the word that follows there
+
+
+@dataclass(frozen=True)
 class Rows:
-    """Which rows of a larger batch these are: every `step`-th from `first` on."""
+    """Which rows of a larger batch these are: every `step`-th, from `first` on."""
 
     first: int
     step: int
@@ -49,170 +159,181 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What one direction reads, in its own reading order, and what it must predict on the way.
-
-    A backward reading is simply the text from its end: the model itself reverses nothing.
-    """
-
-    inputs: Tensor  # (time, batch), places in Words
-    lengths: Tensor  # (batch,), steps before the padding
-    asked: Tensor  # (targets,), the steps, counted through (time, batch), that have a target
-    targets: Tensor  # (targets,), the vocabulary ids to be predicted there
-    rows: Rows | None = None
-    """Where its rows stand, if they are a part of a larger batch."""
-
-    def to(self, device: torch.device) -> Reading:
-        """The same reading on another device."""
-        return Reading(
-            self.inputs.to(device),
-            self.lengths.to(device),
-            self.asked.to(device),
-            self.targets.to(device),
-            self.rows,
-        )
-
-
-@dataclass(frozen=True)
 class Batch:
-    """Two readings of the same texts. `starts` is false where they go on from the last batch."""
+    """Texts, or windows of them, as both directions read them."""
 
     words: Words
-    forward: Reading
-    backward: Reading
+    inputs: Tensor  # (2, tokens): what each direction reads, as indices into the distinct words
+    layout: Layout
+    forward: Targets
+    backward: Targets
     starts: bool = True
-
-    @property
-    def readings(self) -> tuple[Reading, Reading]:
-        """The forward and the backward reading."""
-        return self.forward, self.backward
+    """False if the texts continue those of the batch before, in the state that it left."""
+    rows: Rows | None = None
+    """Which rows these are, if they are part of a larger batch."""
+    lengths: Sequence[int] = ()
+    """Words per text, if the batch holds whole texts."""
+    word_tokens: Tensor | None = (
+        None  # (2, words), then: the token at which each direction reads it
+    )
 
     @property
     def targets(self) -> int:
-        """How many words the forward direction is asked for."""
-        return len(self.forward.targets)
+        """How many words the forward direction has to predict."""
+        return len(self.forward.ids)
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        readings = (self.forward.to(device), self.backward.to(device))
-        return Batch(self.words.to(device), *readings, self.starts)
+        return replace(
+            self,
+            words=self.words.to(device),
+            inputs=self.inputs.to(device),
+            layout=self.layout.to(device),
+            forward=Targets(*(tensor.to(device) for tensor in self.forward)),
+            backward=Targets(*(tensor.to(device) for tensor in self.backward)),
+            word_tokens=None if self.word_tokens is None else self.word_tokens.to(device),
+        )
 
 
 @dataclass(frozen=True)
 class WordTable:
-    """How the words of a corpus appear to a model: by vocabulary id and by spelling."""
+    """The distinct words of a corpus as a model sees them: by vocabulary id and by spelling."""
 
     words: Sequence[str]
-    ids: Ids  # (lexicon,), the vocabulary id of each word of the corpus
+    ids: Ids  # (words,): the vocabulary id of each
     spelled: bool
 
     @classmethod
     def of(cls, words: Sequence[str], vocabulary: Vocabulary, *, spelled: bool) -> WordTable:
-        """See the words of a corpus through a vocabulary."""
+        """Look the words of a corpus up in a vocabulary."""
         return cls(words, vocabulary.encode(words), spelled)
 
-    def select(self, places: Ids) -> Words:
-        """The distinct words at these places."""
+    def select(self, indices: Ids) -> Words:
+        """The words at these indices."""
         spellings = None
         if self.spelled:
-            chosen: list[int] = places.tolist()
-            spellings = torch.from_numpy(spell_all([self.words[place] for place in chosen]))
-        return Words(torch.from_numpy(self.ids[places]), spellings)
+            chosen: list[int] = indices.tolist()
+            spellings = torch.from_numpy(spell_all([self.words[index] for index in chosen]))
+        return Words(torch.from_numpy(self.ids[indices]), spellings)
 
 
-def make_batch(
-    forward: Sequence[Ids],
-    backward: Sequence[Ids],
-    table: WordTable,
-    *,
-    starts: bool,
-    rows: Rows | None = None,
+def pack_texts(
+    texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool, read_end: bool = False
 ) -> Batch:
-    """Put the two readings of some texts side by side.
+    """Pack whole texts, given as lists of words, with their boundaries.
 
-    Each item holds what a direction reads and, last, the one word it must still predict. `rows`
-    tells where they stand, if they are a part of a larger batch.
+    Args:
+        texts: the words of each text; a text may have none.
+        vocabulary: what ids refer to.
+        spelled: whether the model reads characters.
+        read_end: let each direction read through the boundary at its end, so that its state can be
+            carried to the next text. Then there is nothing left to predict.
     """
-    forward_ids, forward_lengths = _padded(forward)
-    backward_ids, backward_lengths = _padded(backward)
-    places, inverse = np.unique(
-        np.concatenate([forward_ids.ravel(), backward_ids.ravel()]), return_inverse=True
-    )
-    split = forward_ids.size
-    words = table.select(places)
-    ahead, behind = inverse[:split], inverse[split:]
+    shard, table = in_memory(texts, vocabulary, spelled=spelled)
+    starts, last = _starts(shard), shard.ends - 1
+    lengths = last - starts - 1
+    layout = Layout.of(lengths + (2 if read_end else 1))
+    tokens, following = _read(shard, starts, last, layout, predict=not read_end)
+    text = np.repeat(np.arange(len(lengths)), lengths)
+    index = np.arange(len(text)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    # Step 0 is a boundary. The forward direction then reads the first word, the backward the last.
+    steps = np.stack([index + 1, lengths[text] - index])
+    word_tokens = layout.first.numpy()[steps] + layout.unsorted_indices.numpy()[text]
     return Batch(
-        words,
-        _reading(ahead.reshape(forward_ids.shape), forward_lengths, words.ids, BEGIN, rows),
-        _reading(behind.reshape(backward_ids.shape), backward_lengths, words.ids, END, rows),
-        starts,
+        table.select(np.arange(len(table.ids))),
+        torch.from_numpy(tokens),
+        layout,
+        *_targets(following, table, layout),
+        lengths=lengths.tolist(),
+        word_tokens=torch.from_numpy(word_tokens),
     )
 
 
-def sentence_batch(
-    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
-) -> Batch:
-    """Make a batch of tokenised sentences, boundaries added."""
-    rows, table = number_words(sentences, vocabulary, spelled=spelled)
-    return make_batch(rows, [row[::-1] for row in rows], table, starts=True)
+def in_memory(
+    texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
+) -> tuple[MemoryShard, WordTable]:
+    """Texts as a shard of indices into the table of their distinct words, boundaries added."""
+    index = {"<S>": BEGIN, "</S>": END}
+    ids: list[int] = []
+    ends: list[int] = []
+    for words in texts:
+        ids.append(BEGIN)
+        ids += [index.setdefault(word, len(index)) for word in words]
+        ids.append(END)
+        ends.append(len(ids))
+    table = WordTable.of(list(index), vocabulary, spelled=spelled)
+    return MemoryShard(np.array(ids, np.uint32), np.array(ends, np.int64)), table
 
 
-def whole_batch(
-    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
-) -> Batch:
-    """The same, but each direction reads on through the boundary at its end.
+def pack_window(
+    shard: Shard,
+    group: Group,
+    table: WordTable,
+    window: int,
+    step: int,
+    rows: Rows | None = None,
+) -> Batch | None:
+    """Pack window number `step` of a group; None if all its spans ended before."""
+    forward, backward, lengths = group.window(window, step)
+    if not lengths.any():
+        return None
+    layout = Layout.of(lengths)
+    tokens, following = _read(shard, forward, backward, layout, predict=True)
+    distinct, inputs = np.unique(tokens.ravel(), return_inverse=True)
+    return Batch(
+        table.select(distinct),
+        torch.from_numpy(inputs.reshape(tokens.shape)),
+        layout,
+        *_targets(following, table, layout),
+        starts=step == 0,
+        rows=rows,
+    )
 
-    For embedding: nothing is left to be predicted then, so what is asked for has no meaning.
+
+def _read(
+    shard: Shard, forward: Ids, backward: Ids, layout: Layout, *, predict: bool
+) -> tuple[Ids, Ids]:
+    """The ids of the tokens, (2, tokens), and those that follow them in reading order.
+
+    The directions start at these positions of the shard, one per text.
     """
-    rows, table = number_words(sentences, vocabulary, spelled=spelled)
-    forward = [np.append(row, END) for row in rows]
-    backward = [np.append(row[::-1], BEGIN) for row in rows]
-    return make_batch(forward, backward, table, starts=True)
+    text, step = layout.text.numpy(), layout.step.numpy()
+    positions = np.stack([forward[text] + step, backward[text] - step])
+    tokens = np.asarray(shard.ids[positions], np.int64)
+    if not predict:
+        return tokens, np.empty((2, 0), np.int64)
+    return tokens, np.asarray(shard.ids[positions + np.array([[1], [-1]])], np.int64)
 
 
-def number_words(
-    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
-) -> tuple[list[Ids], WordTable]:
-    """Turn tokenised sentences into rows of places in a table of their words, boundaries added."""
-    places = {"<S>": BEGIN, "</S>": END}
-    rows = [
-        np.array(
-            [BEGIN, *(places.setdefault(word, len(places)) for word in sentence), END], np.int64
-        )
-        for sentence in sentences
-    ]
-    return rows, WordTable.of(list(places), vocabulary, spelled=spelled)
+def _targets(following: Ids, table: WordTable, layout: Layout) -> tuple[Targets, Targets]:
+    """What each direction has to predict.
 
-
-def _padded(rows: Sequence[Ids]) -> tuple[Ids, Ids]:
-    """Stack rows time-major, (time, batch), padded by a word that no target asks for."""
-    lengths = np.array([len(row) for row in rows], np.int64)
-    stacked = np.full((int(lengths.max()), len(rows)), BEGIN, np.int64)
-    for column, row in enumerate(rows):
-        stacked[: len(row), column] = row
-    return stacked, lengths
-
-
-def _reading(places: Ids, lengths: Ids, ids: Tensor, never: int, rows: Rows | None) -> Reading:
-    """Inputs are all but the last word; targets the same, one step later.
-
-    The boundary a direction starts from (`never`) is not predicted: in running text it would
-    follow the other boundary with certainty, and flatter the perplexity.
+    The boundary that a direction starts from is not predicted: in running text it would follow the
+    other boundary with certainty, and flatter the perplexity.
     """
-    index = torch.from_numpy(np.ascontiguousarray(places))
-    steps = torch.from_numpy(lengths) - 1
-    following = ids[index[1:]]
-    wanted = (torch.arange(len(following))[:, None] < steps) & (following != never)
-    asked = wanted.flatten().nonzero()[:, 0]
-    return Reading(index[:-1], steps, asked, following.flatten()[asked], rows)
+    if not following.shape[1]:
+        none = torch.empty(0, dtype=torch.int64)
+        return Targets(none, none), Targets(none, none)
+    # In the order of the texts, not of the packing: what is drawn for each target must not depend
+    # on which texts are longer.
+    order = (layout.step * layout.texts + layout.text).argsort().numpy()
+    found: list[Targets] = []
+    for ids, never in zip(following, (BEGIN, END), strict=True):
+        tokens = order[ids[order] != never]
+        found.append(Targets(torch.from_numpy(tokens), torch.from_numpy(table.ids[ids[tokens]])))
+    return found[0], found[1]
 
 
-# Two ways to go through a corpus: documents of like length together, or one running stream.
+def _starts(shard: Shard) -> Ids:
+    return np.concatenate([np.zeros(1, np.int64), shard.ends[:-1]])
+
+
+# Which texts are read together: documents of similar length, or lanes of one running stream.
 #
-# Both are the same machinery. A group is a set of spans read side by side, a window at a time; the
-# forward direction takes its windows from the left, the backward one from the right, and each goes
-# on from the state in which it left the window before. A short document is a span of one window, a
-# 50,000-word one a span of many, and a stream a span that does not end with the document.
+# A group is a set of spans of one shard. Spans longer than a window are read in several batches:
+# the forward direction takes its windows from the left, the backward direction from the right, and
+# each starts in the state in which it left the window before. A short document is a span of one
+# window, a document of 50,000 words a span of many, and a stream does not end with the document.
 
 
 @dataclass(frozen=True)
@@ -224,45 +345,71 @@ class Group:
     ends: Ids
 
     def windows(self, window: int) -> int:
-        """How many steps it takes to read the longest span."""
+        """How many batches it takes to read the longest span."""
         longest = int((self.ends - self.starts).max()) - 1
         return max(1, -(-longest // window))
+
+    def window(self, window: int, step: int) -> tuple[Ids, Ids, Ids]:
+        """Where both directions start in window number `step`, and how many tokens each span has.
+
+        The last token of a span is predicted, but not read.
+        """
+        done = step * window
+        lengths = np.clip(self.ends - self.starts - 1 - done, 0, window)
+        return self.starts + done, self.ends - 1 - done, lengths
 
     def part(self, rows: Rows) -> Group:
         """Some of the spans."""
         return Group(self.shard, self.starts[rows.places], self.ends[rows.places])
 
 
-@dataclass(frozen=True)
-class Window:
-    """What each direction reads of each span in one step and, last, what it must still predict."""
-
-    forward: list[Ids]
-    backward: list[Ids]
-
-
 def plan(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> Iterator[Group]:
-    """Divide shards into groups, each text in exactly one; shuffled unless there is no seed."""
+    """Divide shards into groups, each text in exactly one; shuffled if there is a seed."""
     random = None if seed is None else np.random.default_rng(seed)
     order = np.arange(len(shards)) if random is None else random.permutation(len(shards))
-    for place in order.tolist():
-        yield from plan_shard(shards[place], batching, random, place)
+    for index in order.tolist():
+        shard = shards[index]
+        if batching.batching == "stream":
+            # Lanes of equal length. The last word of a lane is the first one of the next.
+            lanes = max(1, min(batching.batch_tokens // batching.window, len(shard.ids) // 2))
+            edges = np.linspace(0, len(shard.ids) - 1, lanes + 1).round().astype(np.int64)
+            yield Group(index, edges[:-1], edges[1:] + 1)
+            continue
+        starts, ends = _starts(shard), np.asarray(shard.ends)
+        groups = group_by_length(
+            ends - starts - 1, batching.batch_tokens, window=batching.window, random=random
+        )
+        for number in range(len(groups)) if random is None else random.permutation(len(groups)):
+            yield Group(index, starts[groups[number]], ends[groups[number]])
 
 
-def plan_shard(
-    shard: Shard,
-    batching: Batching,
+def group_by_length(
+    lengths: Ids,
+    batch_tokens: int,
+    *,
+    window: int | None = None,
     random: np.random.Generator | None = None,
-    place: int = 0,
-) -> list[Group]:
-    """Divide one shard into groups; `place` is its place among others."""
-    if batching.batching == "stream":
-        return [_lanes(place, shard, batching)]
-    return _buckets(place, shard, batching, random)
+) -> list[Ids]:
+    """Indices of texts of similar length together: as many as the token budget allows.
+
+    The budget counts a group as its longest text times the number of texts, so that groups are the
+    same whether or not texts are padded. Of a text longer than the window, only that much counts.
+    Texts of equal length stay in order, or are shuffled by `random`.
+    """
+    order = np.arange(len(lengths)) if random is None else random.permutation(len(lengths))
+    order = order[np.argsort(lengths[order], kind="stable")]
+    steps = lengths[order] if window is None else np.minimum(lengths[order], window)
+    cuts: list[int] = []
+    first = 0
+    for index, longest in enumerate(steps.tolist()):
+        if index > first and longest * (index - first + 1) > batch_tokens:
+            cuts.append(index)
+            first = index
+    return np.split(order, cuts) if len(order) else []
 
 
 def count_batches(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> int:
-    """How many batches `read` will give."""
+    """How many batches `read` will yield."""
     return sum(group.windows(batching.window) for group in plan(shards, batching, seed))
 
 
@@ -274,152 +421,45 @@ def read(
     skip: int = 0,
 ) -> Iterator[Batch]:
     """Read all texts once, from batch number `skip` on."""
-    for group in plan(shards, batching, seed):
-        windows = group.windows(batching.window)
-        if skip >= windows:
-            skip -= windows
-            continue
-        yield from read_group(shards[group.shard], group, table, batching.window, skip)
-        skip = 0
-
-
-def read_group(
-    shard: Shard, group: Group, table: WordTable, window: int, skip: int = 0
-) -> Iterator[Batch]:
-    """Read the spans of a group side by side, from window number `skip` on."""
-    for step in range(skip, group.windows(window)):
-        pieces = window_of(shard, group, window, step)
-        yield make_batch(pieces.forward, pieces.backward, table, starts=step == 0)
-
-
-def _buckets(
-    place: int, shard: Shard, batching: Batching, random: np.random.Generator | None
-) -> list[Group]:
-    """Documents of like length together, as many as the token budget allows."""
-    starts, ends, lengths = shard.starts, np.asarray(shard.ends), shard.lengths
-    order = np.arange(len(ends)) if random is None else random.permutation(len(ends))
-    order = order[np.argsort(lengths[order], kind="stable")]
-    cuts = _cuts(np.minimum(lengths[order] - 1, batching.window), batching.batch_tokens)
-    groups = [Group(place, starts[part], ends[part]) for part in np.split(order, cuts)]
-    if random is None:
-        return groups
-    return [groups[number] for number in random.permutation(len(groups))]
-
-
-def _cuts(steps: Ids, budget: int) -> list[int]:
-    """Where to cut ascending lengths so that (longest x number) stays within the budget."""
-    cuts: list[int] = []
-    first = 0
-    for place, longest in enumerate(steps.tolist()):
-        if place > first and longest * (place - first + 1) > budget:
-            cuts.append(place)
-            first = place
-    return cuts
-
-
-def _lanes(place: int, shard: Shard, batching: Batching) -> Group:
-    """A shard cut into lanes of equal length. A lane's last word is the next one's first."""
-    lanes = max(1, min(batching.batch_tokens // batching.window, len(shard.ids) // 2))
-    edges = np.linspace(0, len(shard.ids) - 1, lanes + 1).round().astype(np.int64)
-    return Group(place, edges[:-1], edges[1:] + 1)
-
-
-def window_of(shard: Shard, group: Group, window: int, step: int) -> Window:
-    """Window number `step`, forwards from the starts of the spans, backwards from their ends."""
-    spans = list(zip(group.starts.tolist(), group.ends.tolist(), strict=True))
-    forward = [
-        _piece(shard, start + step * window, min(end, start + (step + 1) * window + 1), end - 1)
-        for start, end in spans
-    ]
-    backward = [
-        _piece(shard, max(start, end - (step + 1) * window - 1), end - step * window, start)[::-1]
-        for start, end in spans
-    ]
-    return Window(forward, backward)
-
-
-def _piece(shard: Shard, first: int, last: int, rest: int) -> Ids:
-    """The ids from `first` to `last`; of a span read to its end one word, with nothing to read."""
-    piece = shard.ids[first:last] if last - first > 1 else shard.ids[rest : rest + 1]
-    return np.asarray(piece, np.int64)
-
-
-# Tokenised texts in memory, read in the same groups and windows as a corpus on disk.
+    for step in read_steps(shards, table, batching, seed, skip):
+        yield from filter(None, step.parts)
 
 
 TOKENS_AT_ONCE = 1 << 18
-"""Of a long row of texts, so many tokens are kept in memory."""
-
-
-@dataclass(frozen=True)
-class TextGroup:
-    """Some of the texts, read side by side, a batch a window."""
-
-    texts: NDArray[np.int64]
-    """The numbers of the texts, in the order of the batches' columns."""
-    batches: Iterator[Batch]
-
-
-def group_texts(
-    texts: Sequence[Sequence[str]], vocabulary: Vocabulary, batching: Batching, *, spelled: bool
-) -> Iterator[TextGroup]:
-    """Put texts of like length together; each is in exactly one group."""
-    if not texts:
-        return
-    shard, table = lay_end_to_end(texts, vocabulary, spelled=spelled)
-    for group in plan_shard(shard, batching):
-        yield TextGroup(
-            text_numbers(shard, group), read_group(shard, group, table, batching.window)
-        )
+"""Of a stream of texts in memory, so many tokens are batched together."""
 
 
 def read_texts(
     texts: Iterable[Sequence[str]], vocabulary: Vocabulary, batching: Batching, *, spelled: bool
 ) -> Iterator[Batch]:
-    """Read any number of texts once, only some of them in memory at a time."""
-    for some in _portions(texts, TOKENS_AT_ONCE):
-        shard, table = lay_end_to_end(some, vocabulary, spelled=spelled)
-        for group in plan_shard(shard, batching):
-            yield from read_group(shard, group, table, batching.window)
+    """Read any number of texts once, a chunk of them in memory at a time."""
 
+    def read_chunk(chunk: Sequence[Sequence[str]]) -> Iterator[Batch]:
+        shard, table = in_memory(chunk, vocabulary, spelled=spelled)
+        return read([shard], table, batching)
 
-def lay_end_to_end(
-    texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
-) -> tuple[Shard, WordTable]:
-    """Texts in memory as a shard, and the table of their words."""
-    rows, table = number_words(texts, vocabulary, spelled=spelled)
-    ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-    return Shard(np.concatenate(rows).astype(np.uint32), ends), table
-
-
-def text_numbers(shard: Shard, group: Group) -> NDArray[np.int64]:
-    """Which texts of a shard a group reads."""
-    return np.searchsorted(shard.starts, group.starts)
-
-
-def _portions(texts: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Sequence[str]]]:
-    portion: list[Sequence[str]] = []
-    held = 0
+    chunk: list[Sequence[str]] = []
+    tokens = 0
     for text in texts:
-        portion.append(text)
-        held += len(text)
-        if held >= tokens:
-            yield portion
-            portion, held = [], 0
-    if portion:
-        yield portion
+        chunk.append(text)
+        tokens += len(text)
+        if tokens >= TOKENS_AT_ONCE:
+            yield from read_chunk(chunk)
+            chunk, tokens = [], 0
+    if chunk:
+        yield from read_chunk(chunk)
 
 
-# A batch cut by its rows into parts that are read apart: by several processes, or in turn.
+# A batch cut by its rows into parts that are read by several processes, or one after the other.
 #
 # Row i belongs to part i modulo the number of parts, in every window of a group, so that the state
 # carried from window to window stays where it is. What a batch holds does not depend on how it is
-# cut: a run can go on with another number of processes.
+# cut: a run can resume with another number of processes.
 
 
 @dataclass(frozen=True)
 class Share:
-    """Which parts of each batch are read here: all of it, unless the work is shared."""
+    """Which parts of each batch are read here; by default the whole batch."""
 
     first: int = 0
     parts: int = 1
@@ -429,7 +469,7 @@ class Share:
 
     @classmethod
     def of_process(cls, rank: int, size: int, accumulate: int) -> Share:
-        """The share of one of `size` processes, each reading its rows in so many parts."""
+        """The share of one of `size` processes, each reading its rows in `accumulate` parts."""
         return cls(rank * accumulate, accumulate, size * accumulate)
 
     def rows(self, total: int) -> list[Rows]:
@@ -439,7 +479,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Step:
-    """One batch: those of its parts that are read here, and what all of them hold together."""
+    """One batch: the parts of it that are read here, and how much all parts hold together."""
 
     parts: tuple[Batch | None, ...]
     """None where a part has nothing to read."""
@@ -456,49 +496,36 @@ def read_steps(
     skip: int = 0,
     share: Share | None = None,
 ) -> Iterator[Step]:
-    """Read a share of all batches, from number `skip` on; without a share, all of each."""
+    """Read a share of every batch, by default all of it, from batch number `skip` on."""
+    share, window = share or Share(), batching.window
     for group in plan(shards, batching, seed):
-        windows = group.windows(batching.window)
-        if skip < windows:
-            divided = _DividedGroup(shards[group.shard], group, batching.window, share or Share())
-            for number in range(skip, windows):
-                yield divided.step(table, number)
-        skip = max(0, skip - windows)
-
-
-@dataclass(frozen=True)
-class _DividedGroup:
-    shard: Shard
-    group: Group
-    window: int
-    share: Share
-
-    def step(self, table: WordTable, number: int) -> Step:
-        rows = len(self.group.starts)
-        parts = tuple(self._part(one, table, number) for one in self.share.rows(rows))
-        if self.share.parts == self.share.of:
-            forward = sum(len(part.forward.targets) for part in parts if part is not None)
-            backward = sum(len(part.backward.targets) for part in parts if part is not None)
-        else:
-            whole = window_of(self.shard, self.group, self.window, number)
-            forward, backward = _asked(whole.forward, BEGIN), _asked(whole.backward, END)
-        return Step(parts, rows, forward, backward)
-
-    def _part(self, rows: Rows, table: WordTable, number: int) -> Batch | None:
-        if not len(rows):
-            return None
-        pieces = window_of(self.shard, self.group.part(rows), self.window, number)
-        if all(len(piece) < 2 for piece in pieces.forward):
-            return None  # its spans have come to their ends, others' have not
-        return make_batch(
-            pieces.forward,
-            pieces.backward,
-            table,
-            starts=number == 0,
-            rows=rows if self.share.of > 1 else None,
-        )
-
-
-def _asked(pieces: Sequence[Ids], never: int) -> int:
-    """How many words are to be predicted: all but the first ones and one kind of boundary."""
-    return int((np.concatenate([piece[1:] for piece in pieces]) != never).sum())
+        windows = group.windows(window)
+        if skip >= windows:
+            skip -= windows
+            continue
+        shard, total = shards[group.shard], len(group.starts)
+        for number in range(skip, windows):
+            parts = tuple(
+                pack_window(
+                    shard,
+                    group.part(rows),
+                    table,
+                    window,
+                    number,
+                    rows if share.of > 1 else None,
+                )
+                if len(rows)
+                else None
+                for rows in share.rows(total)
+            )
+            if share.parts == share.of:
+                read_here = [part for part in parts if part is not None]
+                forward = sum(len(part.forward.ids) for part in read_here)
+                backward = sum(len(part.backward.ids) for part in read_here)
+            else:
+                starts, ends, lengths = group.window(window, number)
+                _, following = _read(shard, starts, ends, Layout.of(lengths), predict=True)
+                forward = int((following[0] != BEGIN).sum())
+                backward = int((following[1] != END).sum())
+            yield Step(parts, total, forward, backward)
+        skip = 0

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig
 from elmo.bilm.model import BiLM, Randomness
-from elmo.text.batching import Batch, WordTable, make_batch
+from elmo.text.batching import Batch, Group, MemoryShard, WordTable, pack_window
 from elmo.text.vocabulary import BEGIN, CHARACTER_IDS, END, ROW_LENGTH, SPECIAL_WORDS, Vocabulary
 from elmo.training.config import OptimizerName, PretrainConfig
 from elmo.training.optim import build_optimizer, compute_precision
@@ -204,7 +204,7 @@ def measure_speed(
 def _step_speed(model: BiLM, optimizer: Optimizer, config: PretrainConfig, batch: Batch) -> float:
     """The words a second of one step, which is what `elmo.training.loop` does with a batch."""
     start = time.perf_counter()
-    loss = model(batch, None, Randomness.of(config.training.seed, 0, model.device))
+    loss = model.loss(batch, None, Randomness.of(config.training.seed, 0, model.device))
     optimizer.zero_grad(set_to_none=True)
     loss.mean.backward()
     if config.training.clip:
@@ -231,4 +231,8 @@ def _random_batch(
     rows = random.choice(len(vocabulary), (texts, steps + 1), p=chances / chances.sum())
     rows[:, 0], rows[:, -1] = BEGIN, END
     table = WordTable.of(vocabulary.words, vocabulary, spelled=config.model.spelled)
-    return make_batch(list(rows), list(rows[:, ::-1]), table, starts=True)
+    ends = np.arange(1, texts + 1) * (steps + 1)
+    shard = MemoryShard(rows.ravel().astype(np.uint32), ends)
+    batch = pack_window(shard, Group(0, ends - steps - 1, ends), table, steps, 0)
+    assert batch is not None
+    return batch

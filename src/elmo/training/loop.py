@@ -160,7 +160,7 @@ def _part(whole: BiLMState, rows: Rows, device: torch.device) -> BiLMState:
 def _zeros(model: BiLM, rows: int) -> BiLMState:
     like = torch.empty(0, device=model.device)
     directions = [
-        tuple(cast("LSTMLayer", layer).start(rows, like) for layer in stack.layers)
+        tuple(cast("LSTMLayer", layer).zero_state(rows, like) for layer in stack.layers)
         for stack in model.directions
     ]
     return BiLMState(*directions)
@@ -258,7 +258,7 @@ def train(
                 report(meter.take(position, rate))
             if is_due:
                 held_out = held_out_batches(corpus, table, config, world)
-                evaluation = evaluate(model, held_out, world)
+                evaluation = evaluate(model, held_out, world.sum)
                 thaws = freezing.ended_at(position)
                 position = position.after_evaluation(evaluation.perplexity, ends_freeze=thaws)
                 is_best = position.best_step == position.step
@@ -300,7 +300,7 @@ def _backward(
             random = Randomness.of(settings.seed, position.step, model.device)
             state = None if batch.starts else carried.parts[number]
             with _by_row(model):
-                loss = model(batch.to(model.device), state, random)
+                loss = model.loss(batch.to(model.device), state, random)
             loss.share(step.forward_targets, step.backward_targets).backward()
             carried.parts[number] = loss.state
             yield loss
