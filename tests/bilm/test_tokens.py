@@ -17,11 +17,10 @@ from tests.bilm.numpy_bilm import array, character_features, highway_layer, offi
 from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
-from elmo.bilm.lstm import WeightsSnapshot
+from elmo.bilm.lstm import SAMPLE, WeightsSnapshot
 from elmo.bilm.tokens import (
     LENGTHS,
     ROWS,
-    SAMPLE,
     CharacterCNN,
     Highway,
     TokenLayer,

@@ -31,6 +31,9 @@ DISTINCT_AT_ONCE = 1 << 15
 SIGMOID_FROM = 8192
 """From so many numbers on, tanh is computed as a sigmoid."""
 
+SAMPLE = 4096
+"""About so many numbers of a weight are compared to see whether it has changed."""
+
 
 class LSTMState(NamedTuple):
     """The last output and cell of each text."""
@@ -180,8 +183,10 @@ class WeightsSnapshot(NamedTuple):
     @classmethod
     def of(cls, weights: Sequence[Tensor]) -> WeightsSnapshot:
         """As they are now."""
-        # About 4,096 numbers of each; an odd stride meets all columns of a matrix.
-        sample = [weight.detach().flatten()[:: (weight.numel() // 4096) | 1] for weight in weights]
+        # An odd stride meets all columns of a matrix.
+        sample = [
+            weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1] for weight in weights
+        ]
         return cls(tuple(weights), tuple(weight._version for weight in weights), torch.cat(sample))
 
     def is_still(self, now: WeightsSnapshot) -> bool:
