@@ -787,6 +787,7 @@ def test_executors_agree(
     )  # fmt: skip
     model = build_model(config)
     packed = batch_of(model, *batch)
+    monkeypatch.setattr(LSTMLayer, "uses_torch", lambda *_: False)
     state = model.layers(packed).state if carries else None
     torch_reads = clip is None and projection is None
     found: list[LayerOutputs] = []

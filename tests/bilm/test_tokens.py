@@ -89,7 +89,7 @@ def test_token_vectors(vocabulary: Vocabulary, kind: str, projection: int | None
     layer = TokenLayer(config(kind, projection=projection), len(vocabulary)).double()
     shaken(layer)
     batch = pack_texts([WORDS[2:]], vocabulary, spelled=kind != "words")
-    found = array(layer(batch.words))[batch.forward.inputs[:, 0]]
+    found = array(layer(batch.words))[batch.inputs[0]]
     expected = [
         token(layer, word, vocabulary.id(word), ACTIVATIONS["relu"]) for word in ["<S>", *WORDS[2:]]
     ]
