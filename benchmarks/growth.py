@@ -23,7 +23,7 @@ import torch
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from elmo.training.config import DEFAULT, PretrainConfig, VocabularyConfig
-from elmo.training.pretrain import Surroundings, pretrain
+from elmo.training.pretrain import pretrain
 from harness import Case, flags, in_turn, refuse_busy, write_found, write_zipf_corpus
 from training import our_speed
 
@@ -98,9 +98,9 @@ def whole_run(text: Path, threads: int) -> float:
     torch.set_num_threads(threads)
     once = replace(DEFAULT, training=replace(DEFAULT.training, epochs=1))
     with TemporaryDirectory() as folder:
-        around = Surroundings(cache=Path(folder) / "cache")
+        around = dict(cache=Path(folder) / "cache")
         started = time.perf_counter()
-        pretrain(str(text), Path(folder) / "run", once, surroundings=around)
+        pretrain(str(text), Path(folder) / "run", once, **around)
         return time.perf_counter() - started
 
 

@@ -294,7 +294,7 @@ def compare(folder: Path) -> list[dict[str, str | int | float]]:
     """Perplexity of both models, averaged over the directions, on parts of the held-out text."""
     loaded = load_model(folder)
     run, config = read_run(folder)
-    corpus = same_corpus(run, config, cache=None, tokenizer=None)
+    corpus = same_corpus(run, config)
     vocabulary = loaded.model.vocabulary
     places = documents(corpus.held_out)
     ids = vocabulary.encode(corpus.words)

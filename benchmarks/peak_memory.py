@@ -62,7 +62,7 @@ def ask(what: str, path: Path, cache: Path, steps: int) -> float:
 
 def measure(what: str, source: str, cache: Path, steps: int) -> None:
     """Prepare the text, or train a few steps on it once it is prepared; print the peak."""
-    corpus = prepared_corpus(RunConfig(sources=(source,)), DEFAULT, cache=cache, tokenizer=None)
+    corpus = prepared_corpus(RunConfig(sources=(source,)), DEFAULT, cache=cache)
     if what == "train":
         vocabulary = build_vocabulary(
             corpus.words[len(SPECIAL_WORDS) :],

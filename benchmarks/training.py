@@ -224,7 +224,7 @@ def run_ours(
 def prepared(source: str, cache: Path) -> Path:
     """Where the ids of a text are, made ready if they are not."""
     run = RunConfig(sources=(source,))
-    return prepared_corpus(run, DEFAULT, cache=cache, tokenizer=None).folder
+    return prepared_corpus(run, DEFAULT, cache=cache).folder
 
 
 def vocabulary_of(corpus: Corpus, config: VocabularyConfig) -> Vocabulary:

@@ -11,7 +11,7 @@ from tests.official.golden_elmo import golden
 from tests.training.conftest import tiny_config, write_corpus
 
 from elmo.cli.main import COMMANDS, parse
-from elmo.training.pretrain import Surroundings, pretrain
+from elmo.training.pretrain import pretrain
 
 ROOT = Path(__file__).parents[1]
 PAGES = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md")]
@@ -34,7 +34,6 @@ def test_every_command_is_understood(command, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=20)
     Path("wide.toml").write_text("[model]\nhidden = 512\n")
     if "--from" in command:
-        around = Surroundings(cache=tmp_path / "cache")
-        pretrain([str(corpus)], "runs/news", tiny_config(), surroundings=around)
+        pretrain([str(corpus)], "runs/news", tiny_config(), cache=tmp_path / "cache")
         golden().write(tmp_path / "elmo_small")
     assert parse(command)

@@ -115,12 +115,11 @@ def test_the_plain_ones_first_steps_do_not_count(corpus: Corpus, monkeypatch: py
 def test_the_vocabulary_is_what_a_run_would_have(corpus: Corpus, text: Path, tmp_path: Path):
     from dataclasses import replace
 
-    from elmo.training.pretrain import Surroundings, pretrain
+    from elmo.training.pretrain import pretrain
 
     words = VocabularyConfig(min_count=2, max_vocabulary=100)
     once = replace(TINY, vocabulary=words, training=replace(TINY.training, epochs=1))
-    around = Surroundings(cache=tmp_path / "cache")
-    made = pretrain(str(text), tmp_path / "run", once, surroundings=around)
+    made = pretrain(str(text), tmp_path / "run", once, cache=tmp_path / "cache")
     assert vocabulary_of(corpus, words) == made.model.vocabulary
 
 

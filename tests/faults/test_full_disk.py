@@ -19,7 +19,7 @@ from elmo.embed.embedder import Embedder
 from elmo.embed.files import embed_text
 from elmo.errors import UserError
 from elmo.training.checkpoint import newest_checkpoint
-from elmo.training.pretrain import Surroundings, pretrain, resume
+from elmo.training.pretrain import pretrain, resume
 
 SIZE = 8 << 20
 
@@ -54,35 +54,35 @@ def disk(tmp_path) -> Iterator[SmallDisk]:
 @pytest.mark.parametrize("leave", [0, 3000])
 def test_a_checkpoint_that_does_not_fit(disk, tmp_path, monkeypatch, leave):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=30)
-    around = Surroundings(cache=tmp_path / "cache")
-    pretrain([str(corpus)], tmp_path / "whole", SETTINGS, surroundings=around)
+    around = dict(cache=tmp_path / "cache")
+    pretrain([str(corpus)], tmp_path / "whole", SETTINGS, **around)
     run = disk.path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(5))
-        pretrain([str(corpus)], run, SETTINGS, surroundings=around)
+        patch.setattr("elmo.training.pretrain.stop_requested", stop_after(5))
+        pretrain([str(corpus)], run, SETTINGS, **around)
     before = newest_checkpoint(run / "checkpoints").position
     disk.fill(leave)
     with pytest.raises(UserError, match="the disk is full; free some space"):
-        resume(run, around)
+        resume(run, **around)
     assert newest_checkpoint(run / "checkpoints").position.step >= before.step
     assert not list((run / "checkpoints").glob(".*.partial")), "space is lost to a failed write"
     disk.free()
-    assert resume(run, around).finished
+    assert resume(run, **around).finished
     assert final_bytes(run) == final_bytes(tmp_path / "whole")
 
 
 def test_a_corpus_that_does_not_fit(disk, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=3000)
-    around = Surroundings(cache=disk.path / "cache")
+    around = dict(cache=disk.path / "cache")
     disk.fill(leave=20_000)
     with pytest.raises(UserError, match="the disk is full; free some space"):
-        pretrain([str(corpus)], tmp_path / "run", SETTINGS, surroundings=around)
+        pretrain([str(corpus)], tmp_path / "run", SETTINGS, **around)
     assert not (tmp_path / "run").exists()
     assert not list((disk.path / "cache" / "corpora").iterdir()), "half a corpus was left"
     disk.free()
-    short = Surroundings(cache=disk.path / "cache", listener=stop_at_once)
+    short = dict(cache=disk.path / "cache", on_report=stop_at_once)
     with pytest.raises(KeyboardInterrupt):
-        pretrain([str(corpus)], tmp_path / "run", SETTINGS, surroundings=short)
+        pretrain([str(corpus)], tmp_path / "run", SETTINGS, **short)
     assert len(list((disk.path / "cache" / "corpora").iterdir())) == 1
 
 
@@ -93,8 +93,8 @@ def stop_at_once(_: object) -> None:
 
 def test_vectors_that_do_not_fit(disk, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=40)
-    around = Surroundings(cache=tmp_path / "cache")
-    pretrain([str(corpus)], tmp_path / "run", SETTINGS, surroundings=around)
+    around = dict(cache=tmp_path / "cache")
+    pretrain([str(corpus)], tmp_path / "run", SETTINGS, **around)
     embedder = Embedder.from_pretrained(tmp_path / "run")
     texts = write_corpus(tmp_path / "texts.txt", documents=400, seed=5)
     embed_text(embedder, str(texts), tmp_path / "whole.npz")

@@ -10,7 +10,6 @@ import pytest
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.text.config import Batching
 from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
-from elmo.training.pretrain import Surroundings
 
 
 def write_corpus(path: Path, documents: int = 120, seed: int = 0) -> Path:
@@ -35,8 +34,9 @@ def corpus_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings(cache=tmp_path / "cache")
+def around(tmp_path: Path) -> dict[str, Path]:
+    """Keyword arguments of `pretrain` that keep its cache out of the user's."""
+    return {"cache": tmp_path / "cache"}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def tiny() -> PretrainConfig:
 
 
 def tiny_config(**training: object) -> PretrainConfig:
-    settings = {"epochs": 2, "evaluations_per_epoch": 2, **training}
+    settings = {"epochs": 2, "evaluations_per_epoch": 2, "precision": "fp32", **training}
     return PretrainConfig(
         vocabulary=VocabularyConfig(min_count=1, held_out_share=0.1),
         model=BiLMConfig(word_dim=8, hidden=8, dropout=0.1, softmax=SoftmaxConfig(samples=6)),

@@ -1,9 +1,9 @@
-"""Checkpoints: what is saved is what is restored, and a bad one is never used."""
+"""Checkpoints of any job: complete or absent, skipped if damaged; one job, one process, signals."""
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,215 +15,141 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.bilm.config import BiLMConfig
-from elmo.bilm.lstm import LSTMState
-from elmo.bilm.model import BiLM, BiLMState
+from elmo.config import Json
 from elmo.errors import UserError
-from elmo.files import sha256
-from elmo.model_folder import model_tensors
-from elmo.text.batching import pack_texts
+from elmo.files import atomic_folder
+from elmo.training import checkpoint
 from elmo.training.checkpoint import (
-    KEPT,
-    Position,
-    check_whole,
+    STOP_SIGNALS,
+    check_same_job,
+    differences,
     locked,
     newest_checkpoint,
-    newest_snapshot,
-    next_step,
-    restore,
     save_checkpoint,
-    snapshot_written,
-    stopped_by_signals,
+    stop_requested,
 )
-from elmo.training.config import TrainingConfig
-from elmo.training.optim import build_optimizer, optimizer_tensors
 
-# Snapshots are whole, few, and passed over where they are damaged.
+TENSORS = {"a.b": torch.arange(4.0), "c": torch.ones(2, 3, dtype=torch.int64)}
 
 
-def write(folder: Path, text: str, kept: int = 2) -> None:
-    with snapshot_written(folder, next_step(folder), kept) as beside:
-        (beside / "text").write_text(text)
+def write(folder: Path, step: int, keep: int = 2) -> None:
+    tensors = {"weights": TENSORS, "training": {"step": torch.tensor(step)}}
+    save_checkpoint(folder, step, {"note": f"step {step}"}, tensors, keep)
 
 
-def load(path: Path) -> str:
-    text = (path / "text").read_text()
-    if text == "damaged":
-        raise UserError(f"{path}: damaged")
-    return text
+def note(progress: Json) -> str:
+    if set(progress) != {"note"}:
+        raise UserError(f"expected a note, got {progress}")
+    return progress["note"]
 
 
-def test_the_newest_are_kept_and_the_newest_is_loaded(tmp_path: Path) -> None:
-    assert newest_snapshot(tmp_path, load) is None
-    for number in range(12):
-        write(tmp_path, str(number))
+def newest(folder: Path) -> str | None:
+    found = newest_checkpoint(folder, note)
+    return None if found is None else found[0]
+
+
+def test_what_is_saved_is_what_is_loaded(tmp_path):
+    assert newest_checkpoint(tmp_path / "nothing", note) is None
+    write(tmp_path, 3)
+    progress, tensors = newest_checkpoint(tmp_path, note)
+    assert progress == "step 3"
+    assert int(tensors["training"]["step"]) == 3
+    assert tensors["weights"].keys() == TENSORS.keys()
+    assert all(torch.equal(tensors["weights"][name], TENSORS[name]) for name in TENSORS)
+
+
+def test_a_job_without_tensors_has_checkpoints_too(tmp_path):
+    save_checkpoint(tmp_path, 1, {"note": "rows written: 7"}, {})
+    assert newest_checkpoint(tmp_path, note) == ("rows written: 7", {})
+
+
+def test_the_newest_are_kept_and_the_newest_is_loaded(tmp_path):
+    for step in range(8, 13):
+        write(tmp_path, step)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000011", "step-000000012"]
-    assert newest_snapshot(tmp_path, load) == "11"
+    assert newest(tmp_path) == "step 12"
 
 
-def test_what_fails_on_the_way_leaves_what_was_there(tmp_path: Path) -> None:
-    write(tmp_path, "whole", kept=1)
+def test_what_fails_halfway_leaves_what_was_there(tmp_path, monkeypatch):
+    write(tmp_path, 1, keep=1)
 
-    def fail() -> None:
-        with snapshot_written(tmp_path, next_step(tmp_path), kept=1) as beside:
-            (beside / "text").write_text("half")
-            raise KeyboardInterrupt
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
 
+    monkeypatch.setattr(checkpoint, "write_json", killed)
     with pytest.raises(KeyboardInterrupt):
-        fail()
+        write(tmp_path, 2, keep=1)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
-    assert newest_snapshot(tmp_path, load) == "whole"
-
-
-def test_a_damaged_one_is_named_passed_over_and_gone_with_the_next(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    write(tmp_path, "sound")
-    write(tmp_path, "damaged")
-    assert newest_snapshot(tmp_path, load) == "sound"
-    assert "step-000000002: damaged" in caplog.text
-    write(tmp_path, "new", kept=1)
-    assert [load(path) for path in tmp_path.iterdir()] == ["new"]
-
-
-def test_a_file_that_changed_is_told_of(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("as written")
-    checksum = sha256(path)
-    check_whole(path, checksum)
-    path.write_text("as writtem")
-    with pytest.raises(UserError, match="checksum"):
-        check_whole(path, checksum)
-    path.unlink()
-    with pytest.raises(UserError, match="checksum"):
-        check_whole(path, checksum)
-
-
-# Where a run stands, worked out by hand.
-
-
-def test_batches_and_epochs_are_counted():
-    position = Position().after_batch(10).after_batch(7)
-    assert (position.step, position.batch, position.targets) == (2, 2, 17)
-    later = position.after_epoch(TrainingConfig(epochs=2)).after_batch(1)
-    assert (later.step, later.epoch, later.batch, later.finished) == (3, 1, 1, False)
-    assert later.after_epoch(TrainingConfig(epochs=2)).finished
-
-
-def test_the_best_evaluation_is_remembered():
-    position = Position()
-    for step, perplexity in enumerate([9.0, 5.0, 6.0, 7.0], start=1):
-        position = position.after_batch(1).after_evaluation(perplexity)
-        assert position.step == step
-    assert (position.best_perplexity, position.best_step) == (5.0, 2)
-    assert (position.evaluations, position.worse_evaluations) == (4, 2)
-    assert position.has_lost_patience(2)
-    assert not position.has_lost_patience(3)
-    assert not position.has_lost_patience(None)
-
-
-def test_what_a_frozen_model_reached_is_remembered():
-    position = Position().after_evaluation(9.0).after_evaluation(8.0, ends_freeze=True)
-    later = position.after_batch(1).after_evaluation(5.0)
-    assert (later.frozen_perplexity, later.best_perplexity, later.evaluations) == (8.0, 5.0, 3)
-
-
-def test_an_equal_evaluation_is_no_better_one():
-    position = Position().after_evaluation(5.0).after_evaluation(5.0)
-    assert position.worse_evaluations == 1
-
-
-def test_patience_ends_the_run_at_the_end_of_the_epoch():
-    position = Position().after_evaluation(5.0).after_evaluation(6.0)
-    assert position.after_epoch(TrainingConfig(epochs=99, patience=1)).finished
-
-
-def trained(vocabulary, name: str, seed: int):
-    """A model and an optimizer after two steps."""
-    torch.manual_seed(seed)
-    model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
-    optimizer = build_optimizer(model, TrainingConfig(optimizer=name))
-    for _ in range(2):
-        optimizer.zero_grad()
-        model.loss(pack_texts([["the", "cat"], ["a"]], vocabulary, spelled=False)).mean.backward()
-        optimizer.step()
-    return model, optimizer
-
-
-def some_state() -> BiLMState:
-    layers = [LSTMState(torch.randn(2, 4), torch.randn(2, 4)) for _ in range(4)]
-    return BiLMState(tuple(layers[:2]), tuple(layers[2:]))
-
-
-@pytest.mark.parametrize("name", ["adamw", "adagrad", "sgd"])
-def test_what_is_saved_is_what_is_restored(vocabulary, tmp_path, name):
-    model, optimizer = trained(vocabulary, name, seed=0)
-    state = some_state()
-    position = Position(step=7, epoch=1, batch=3, targets=99, best_perplexity=4.5, best_step=5)
-    save_checkpoint(tmp_path, model, optimizer, state, position)
-    other_model, other_optimizer = trained(vocabulary, name, seed=1)
-    checkpoint = newest_checkpoint(tmp_path)
-    restore(other_model, other_optimizer, checkpoint)
-    assert checkpoint.position == position
-    for mine, theirs in (
-        (model_tensors(model), model_tensors(other_model)),
-        (optimizer_tensors(optimizer), optimizer_tensors(other_optimizer)),
-    ):
-        assert mine.keys() == theirs.keys()
-        assert mine
-        assert all(torch.equal(mine[key], theirs[key]) for key in mine)
-    for one, other in zip(state, checkpoint.state, strict=True):
-        for before, after in zip(one, other, strict=True):
-            assert torch.equal(before.output, after.output)
-            assert torch.equal(before.cell, after.cell)
-
-
-def test_only_the_newest_few_are_kept(vocabulary, tmp_path):
-    model, optimizer = trained(vocabulary, "sgd", seed=0)
-    for step in range(5):
-        save_checkpoint(tmp_path, model, optimizer, None, Position(step=step))
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [f"step-{step:09d}" for step in range(5)][-KEPT:]
-    assert newest_checkpoint(tmp_path).state is None
+    assert newest(tmp_path) == "step 1"
 
 
 @given(data=st.data())
-def test_any_damage_sends_a_run_back_to_the_checkpoint_before(data, tmp_path_factory, vocabulary):
-    folder = tmp_path_factory.mktemp("run")
-    model, optimizer = trained(vocabulary, "adamw", seed=0)
+def test_any_damage_sends_a_job_back_to_the_checkpoint_before(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
     for step in (1, 2):
-        save_checkpoint(folder, model, optimizer, None, Position(step=step))
-    newest = folder / "step-000000002"
-    path = newest / data.draw(st.sampled_from(["model.safetensors", "training.safetensors"]))
+        write(folder, step)
+    names = ["model.safetensors", "training.safetensors"]
+    path = folder / "step-000000002" / data.draw(st.sampled_from(names))
     content = bytearray(path.read_bytes())
     if data.draw(st.booleans()):
         content = content[: data.draw(st.integers(0, len(content) - 1))]
     else:
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
-    assert newest_checkpoint(folder).position.step == 1
-    shutil.rmtree(folder)
+    assert newest(folder) == "step 1"
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"position": 3, "sha256": []}'])
-def test_a_damaged_progress_file_is_passed_over(vocabulary, tmp_path, content):
-    model, optimizer = trained(vocabulary, "sgd", seed=0)
-    save_checkpoint(tmp_path, model, optimizer, None, Position(step=1))
-    (tmp_path / "step-000000001" / "progress.json").write_text(content)
-    assert newest_checkpoint(tmp_path) is None
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"note": 3, "weights": []}'])
+def test_damaged_progress_is_logged_skipped_and_deleted_by_the_next(tmp_path, caplog, content):
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    (tmp_path / "step-000000002" / "progress.json").write_text(content)
+    assert newest(tmp_path) == "step 1"
+    assert "skipping a damaged checkpoint" in caplog.text
+    write(tmp_path, 3, keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000003"]
 
 
-def test_no_checkpoint_is_no_error(tmp_path):
-    assert newest_checkpoint(tmp_path / "nothing") is None
+def test_a_missing_file_is_damage(tmp_path):
+    write(tmp_path, 1)
+    (tmp_path / "step-000000001" / "model.safetensors").unlink()
+    assert newest(tmp_path) is None
 
 
-# Signals end a run after the current step; a lock keeps others out.
+def test_checksums_are_in_progress_as_the_first_version_wrote_them(tmp_path):
+    write(tmp_path, 1)
+    progress = json.loads((tmp_path / "step-000000001" / "progress.json").read_text())
+    assert progress.keys() == {"note", "weights", "training"}
+    with atomic_folder(tmp_path / "step-000000002") as temporary:
+        (temporary / "progress.json").write_text('{"note": "no tensors"}')
+    assert newest(tmp_path) == "no tensors"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# One job is told from another.
+
+
+def test_a_job_differs_by_settings_and_inputs_and_all_of_them_are_named(tmp_path):
+    before = {"training": {"seed": 0, "rates": [1, 2]}, "text": "a" * 64, "vectors": None}
+    now = {"training": {"seed": 1, "rates": [1, 2]}, "text": "b" * 64, "vectors": "v.txt"}
+    assert differences(before, before) == []
+    assert differences(before, now) == [
+        "seed: 0 before, 1 now",
+        "text: aaaaaaaaaa… before, bbbbbbbbbb… now",
+        "vectors: unset before, v.txt now",
+    ]
+    check_same_job(tmp_path, before, before)
+    with pytest.raises(UserError, match="seed: 0 before, 1 now") as error:
+        check_same_job(tmp_path, before, now)
+    assert "--fresh to start over" in str(error.value)
+
+
+# Signals are noted and looked at after a step; a lock keeps other processes out.
+
+
+@pytest.mark.parametrize("number", [getattr(signal, name) for name in STOP_SIGNALS])
 def test_a_signal_is_noted_and_the_handlers_come_back(number):
     before = signal.getsignal(number)
-    with stopped_by_signals() as stop:
+    with stop_requested() as stop:
         assert not stop()
         os.kill(os.getpid(), number)
         assert stop()
@@ -231,18 +157,28 @@ def test_a_signal_is_noted_and_the_handlers_come_back(number):
 
 
 def test_a_second_ctrl_c_stops_at_once():
-    with stopped_by_signals() as stop:
+    with stop_requested() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_a_signal_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requested() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_other_threads_leave_the_signals_alone():
     found: list[bool] = []
 
     def run() -> None:
-        with stopped_by_signals() as stop:
+        with stop_requested() as stop:
             found.append(stop())
 
     thread = threading.Thread(target=run)

@@ -12,24 +12,23 @@ from torch.distributed import TCPStore
 
 from elmo.errors import UserError
 from elmo.training import distributed
-from elmo.training import distributed as gradients
-from elmo.training.distributed import Traffic, World, joined, sum_gradients
+from elmo.training.distributed import World, joined, sum_gradients
 
 
 def speak(world: World) -> dict[str, object]:
     """Use everything that a world can do."""
     mine = torch.arange(3.0) * (world.rank + 1)
-    world.sum(mine)
+    world.all_reduce(mine)
     largest = torch.tensor([world.rank, -world.rank])
-    world.largest(largest)
+    world.all_reduce(largest, largest=True)
     return {
         "any": world.any(world.rank == 1, False, True),
         "sums": world.sums(world.rank, 0.5),
         "sum": mine.tolist(),
         "largest": largest.tolist(),
-        "told": world.tell(f"naïve 雨 {world.rank}"),
-        "silence": world.tell("" if world.is_first else "not heard"),
-        "first": world.first(lambda: world.rank + 100),
+        "told": world.broadcast(f"naïve 雨 {world.rank}"),
+        "silence": world.broadcast("" if world.is_first else "not heard"),
+        "first": world.on_first(lambda: world.rank + 100),
         "same": world.all_same("x"),
         "different": world.all_same(str(world.rank)),
     }
@@ -70,7 +69,7 @@ def fail(world: World) -> None:
     def work() -> None:
         raise UserError("the text is missing; bring it back")
 
-    world.first(work)
+    world.on_first(work)
 
 
 def test_where_the_first_process_fails_all_fail_alike():
@@ -106,88 +105,61 @@ def test_the_dead_are_not_called_after_a_restart():
 
 def test_what_torchrun_says_is_heard(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    assert not distributed.is_launched()
     assert distributed.own_device("cuda") == "cuda"
     assert distributed.processes_here() == 1
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("LOCAL_RANK", "3")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert distributed.is_launched()
     assert distributed.own_device("cuda") == "cuda:3"
     assert distributed.own_device("cuda:1") == "cuda:1"
     assert distributed.own_device("cpu") == "cpu"
     assert distributed.processes_here() == 4
 
 
-# Gradients of several processes: their sum, whatever was sent whole, by rows, or not at all.
-
-
-WORDS, DIM = 100, 3
+# Gradients of several processes are summed, in one bucket or in many.
 
 
 def parameters(rank: int) -> dict[str, nn.Parameter]:
     """Parameters with the gradients that one process has."""
     random = torch.Generator().manual_seed(rank)
     made = {
-        "whole": nn.Parameter(torch.zeros(4, 5)),
-        "words": nn.Parameter(torch.zeros(WORDS, DIM)),
-        "bias": nn.Parameter(torch.zeros(WORDS)),
-        "busy": nn.Parameter(torch.zeros(8, DIM)),
+        "matrix": nn.Parameter(torch.zeros(4, 5)),
+        "bias": nn.Parameter(torch.zeros(7)),
         "elsewhere": nn.Parameter(torch.zeros(2)),
         "unused": nn.Parameter(torch.zeros(2)),
         "frozen": nn.Parameter(torch.zeros(2), requires_grad=False),
     }
-    made["whole"].grad = torch.randn(4, 5, generator=random)
-    made["words"].grad = torch.zeros(WORDS, DIM)
-    made["words"].grad[[rank, 10, 50 + rank]] = torch.randn(3, DIM, generator=random)
-    made["bias"].grad = torch.zeros(WORDS)
-    made["bias"].grad[7] = 1.0
-    made["busy"].grad = torch.randn(8, DIM, generator=random)
+    for name in ("matrix", "bias"):
+        made[name].grad = torch.randn(made[name].shape, generator=random)
     if rank == 1:
         made["elsewhere"].grad = torch.ones(2)
     return made
 
 
-def summed(world: World) -> tuple[dict[str, Tensor | None], Traffic]:
+def summed(world: World, bucket: int = 1 << 20) -> dict[str, Tensor | None]:
+    distributed.BUCKET_ELEMENTS = bucket
     mine = parameters(world.rank)
-    by_row = [mine["words"], mine["bias"], mine["busy"]]
-    traffic = sum_gradients(world, list(mine.values()), by_row)
-    return {name: one.grad for name, one in mine.items()}, traffic
+    sum_gradients(world, list(mine.values()))
+    return {name: parameter.grad for name, parameter in mine.items()}
 
 
-def in_small_buckets(world: World) -> tuple[dict[str, Tensor | None], Traffic]:
-    gradients.BUCKET_NUMBERS = 4
-    return summed(world)
-
-
-@pytest.mark.parametrize("work", [summed, in_small_buckets])
-@pytest.mark.parametrize("size", [2, 3])
-def test_each_process_has_the_sum(work, size):
-    found = in_world(size, work)
+@pytest.mark.parametrize(("size", "bucket"), [(2, 1 << 20), (3, 4)])
+def test_each_process_has_the_sum(size, bucket):
+    found = in_world(size, summed, bucket)
     for name in parameters(0):
         given = [parameters(rank)[name].grad for rank in range(size)]
         there = [one for one in given if one is not None]
-        for mine, _ in found:
+        for mine in found:
             if not there:
                 assert mine[name] is None, "an optimizer would take a zero for a gradient"
             else:
                 torch.testing.assert_close(mine[name], torch.stack(there).sum(0))
-                assert torch.equal(mine[name], found[0][0][name])
+                assert torch.equal(mine[name], found[0][name])
 
 
-def test_only_rows_with_a_gradient_are_sent():
-    found = in_world(2, summed)
-    rows = len({0, 1, 10, 50, 51})
-    flags = 6 + WORDS + WORDS + 8
-    numbers = 4 * 5 + rows * DIM + 1 + 8 * DIM + 2
-    dense = 4 * (4 * 5 + WORDS * DIM + WORDS + 8 * DIM + 2 + 2)
-    assert found[0][1] == found[1][1] == Traffic(sent=flags + 4 * numbers, dense=dense)
-
-
-def test_alone_nothing_is_sent():
+def test_alone_gradients_stay_as_they_are():
     before = {name: one.grad for name, one in parameters(0).items()}
-    after, traffic = summed(World())
-    assert traffic.sent == 0
+    after = summed(World())
     for name, one in before.items():
         assert (one is None) == (after[name] is None)
         assert one is None or torch.equal(one, after[name])

@@ -19,7 +19,7 @@ from elmo.training import pretrain as run
 from elmo.training.checkpoint import Position
 from elmo.training.config import PretrainConfig
 from elmo.training.distributed import World
-from elmo.training.pretrain import Surroundings, pretrain, resume
+from elmo.training.pretrain import pretrain, resume
 
 NOISE = 2e-5
 
@@ -45,14 +45,14 @@ def train(world: World, folder: Path, name: str, config: PretrainConfig, stop: i
     """Train or go on; the last process is told to stop after so many steps."""
     meter.SECONDS_BETWEEN_REPORTS = 0.0
     if stop:
-        run.stopped_by_signals = _stops_after(stop if world.rank == world.size - 1 else 10**9)
+        run.stop_requested = _stops_after(stop if world.rank == world.size - 1 else 10**9)
     told: list[int] = []
     cache = folder / f"cache {name}"
-    around = Surroundings(cache=cache, world=world, on_documents=told.append)
+    around = {"cache": cache, "world": world}
     if (folder / name / "config.json").exists():
-        result = resume(folder / name, around)
+        result = resume(folder / name, **around)
     else:
-        result = pretrain([str(folder / "corpus.txt")], folder / name, config, surroundings=around)
+        result = pretrain([str(folder / "corpus.txt")], folder / name, config, **around)
     return Session(result.position, len(told))
 
 

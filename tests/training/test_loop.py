@@ -20,16 +20,106 @@ from elmo.errors import ConfigError, UserError
 from elmo.language_model import open_model, save_model
 from elmo.model_folder import LoadedModel, load_model, model_tensors
 from elmo.official.format import save_official
-from elmo.text.batching import Share
+from elmo.text.batching import Share, pack_texts
 from elmo.text.config import Batching
-from elmo.text.vocabulary import Vocabulary
 from elmo.training import loop as module
-from elmo.training.checkpoint import Position
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
-from elmo.training.loop import CarriedState, FrozenStart, Meter
+from elmo.training.loop import (
+    EvaluationReport,
+    Meter,
+    Position,
+    Report,
+    join_states,
+    load,
+    restore,
+    save,
+    split_state,
+)
+from elmo.training.optim import build_optimizer, optimizer_tensors
 from elmo.training.pretrain import FROZEN_SHARE, fresh_model, pretrain, resume, settings_of
-from elmo.training.reports import EvaluationReport, Report
+
+# How far a run is, worked out by hand.
+
+
+def test_batches_and_epochs_are_counted():
+    position = Position().after_batch(10).after_batch(7)
+    assert (position.step, position.batch, position.targets) == (2, 2, 17)
+    later = position.after_epoch(TrainingConfig(epochs=2)).after_batch(1)
+    assert (later.step, later.epoch, later.batch, later.finished) == (3, 1, 1, False)
+    assert later.after_epoch(TrainingConfig(epochs=2)).finished
+
+
+def test_the_best_evaluation_is_remembered():
+    position = Position()
+    for step, perplexity in enumerate([9.0, 5.0, 6.0, 7.0], start=1):
+        position = position.after_batch(1).after_evaluation(perplexity)
+        assert position.step == step
+    assert (position.best_perplexity, position.best_step) == (5.0, 2)
+    assert (position.evaluations, position.worse_evaluations) == (4, 2)
+    assert position.has_lost_patience(2)
+    assert not position.has_lost_patience(3)
+    assert not position.has_lost_patience(None)
+
+
+def test_what_a_frozen_model_reached_is_remembered():
+    position = Position().after_evaluation(9.0).after_evaluation(8.0, ends_freeze=True)
+    later = position.after_batch(1).after_evaluation(5.0)
+    assert (later.frozen_perplexity, later.best_perplexity, later.evaluations) == (8.0, 5.0, 3)
+
+
+def test_an_equal_evaluation_is_no_better_one():
+    position = Position().after_evaluation(5.0).after_evaluation(5.0)
+    assert position.worse_evaluations == 1
+
+
+def test_patience_ends_the_run_at_the_end_of_the_epoch():
+    position = Position().after_evaluation(5.0).after_evaluation(6.0)
+    assert position.after_epoch(TrainingConfig(epochs=99, patience=1)).finished
+
+
+# Checkpoints: what is saved is what is restored.
+
+
+def trained(vocabulary, name: str, seed: int):
+    """A model and an optimizer after two steps."""
+    torch.manual_seed(seed)
+    model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
+    optimizer = build_optimizer(model, TrainingConfig(optimizer=name))
+    for _ in range(2):
+        optimizer.zero_grad()
+        model.loss(pack_texts([["the", "cat"], ["a"]], vocabulary, spelled=False)).mean.backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def some_state() -> BiLMState:
+    layers = [LSTMState(torch.randn(2, 4), torch.randn(2, 4)) for _ in range(4)]
+    return BiLMState(tuple(layers[:2]), tuple(layers[2:]))
+
+
+@pytest.mark.parametrize("name", ["adamw", "adagrad", "sgd"])
+def test_what_is_saved_is_what_is_restored(vocabulary, tmp_path, name):
+    model, optimizer = trained(vocabulary, name, seed=0)
+    state = some_state()
+    position = Position(step=7, epoch=1, batch=3, targets=99, best_perplexity=4.5, best_step=5)
+    save(tmp_path, model, optimizer, state, position)
+    other_model, other_optimizer = trained(vocabulary, name, seed=1)
+    checkpoint = load(tmp_path)
+    restore(other_model, other_optimizer, checkpoint)
+    assert checkpoint.position == position
+    for mine, theirs in (
+        (model_tensors(model), model_tensors(other_model)),
+        (optimizer_tensors(optimizer), optimizer_tensors(other_optimizer)),
+    ):
+        assert mine.keys() == theirs.keys()
+        assert mine
+        assert all(torch.equal(mine[key], theirs[key]) for key in mine)
+    for one, other in zip(state, checkpoint.state, strict=True):
+        for before, after in zip(one, other, strict=True):
+            assert torch.equal(before.output, after.output)
+            assert torch.equal(before.cell, after.cell)
+
 
 # Losses and speed between reports.
 
@@ -57,8 +147,8 @@ def test_a_report_averages_over_words_not_over_batches(monkeypatch):
 def test_a_loss_that_is_no_number_is_an_error_that_says_where(loss):
     meter = Meter(10)
     meter.add(batch_loss(1.0, loss, 1))
-    with pytest.raises(UserError, match="step 3 "):
-        meter.check(Position(step=3))
+    with pytest.raises(UserError, match="NaN or infinite at step 3 "):
+        meter.check_finite(Position(step=3))
 
 
 # The carried state: cut among those who read, whole again in a checkpoint.
@@ -83,11 +173,11 @@ def tensors(state: BiLMState) -> list[torch.Tensor]:
 def cut_and_join(world: World, vocabulary, rows: int, accumulate: int) -> list[torch.Tensor]:
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
     share = Share.of_process(world.rank, world.size, accumulate)
-    carried = CarriedState(share, CPU, whole_state(rows))
-    for part, places in zip(carried.parts, share.rows(rows), strict=True):
+    states = split_state(whole_state(rows), share, CPU)
+    for part, places in zip(states, share.rows(rows), strict=True):
         for mine, all_rows in zip(tensors(part), tensors(whole_state(rows)), strict=True):
             assert torch.equal(mine, all_rows[places.places])
-    return tensors(carried.whole(model, world))
+    return tensors(join_states(states, share, rows, model, world))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
@@ -108,7 +198,7 @@ def test_processes_join_what_each_has(vocabulary, rows, accumulate):
 
 def test_before_the_first_batch_there_is_no_state(vocabulary):
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
-    assert CarriedState(Share(), CPU).whole(model, World()) is None
+    assert join_states([None], Share(), 0, model, World()) is None
 
 
 UNTIED = SoftmaxConfig(samples=6, tied=False)
@@ -160,8 +250,8 @@ def test_official_weights_are_fine_tuned_and_written_back(official, corpus_file,
     reports: list[Report] = []
     config = settings(official)
     result = pretrain(
-        [str(corpus_file)], tmp_path / "run", config, start_from=official,
-        surroundings=replace(around, listener=reports.append),
+        [str(corpus_file)], tmp_path / "run", config, init_from=official,
+        **around, on_report=reports.append,
     )  # fmt: skip
     evaluations = [one for one in reports if isinstance(one, EvaluationReport)]
     assert [one.ends_freeze for one in evaluations].count(True) == 1
@@ -188,9 +278,7 @@ def test_official_weights_are_fine_tuned_and_written_back(official, corpus_file,
 
 def test_the_bilm_stays_as_it_is_while_it_is_frozen(official, corpus_file, around, tmp_path):
     config = settings(official, frozen_share=1.0, weight_decay=0.1)
-    result = pretrain(
-        [str(corpus_file)], tmp_path / "run", config, start_from=official, surroundings=around
-    )
+    result = pretrain([str(corpus_file)], tmp_path / "run", config, init_from=official, **around)
     start = bilm_tensors(open_model(official).model)
     for name, tensor in bilm_tensors(result.model).items():
         assert torch.equal(tensor, start[name]), name
@@ -200,8 +288,8 @@ def test_the_bilm_stays_as_it_is_while_it_is_frozen(official, corpus_file, aroun
 
 
 def test_without_settings_those_of_the_model_are_taken(official, corpus_file, around, tmp_path):
-    result = pretrain([str(corpus_file)], tmp_path / "run", start_from=official,
-                      surroundings=around)  # fmt: skip
+    result = pretrain([str(corpus_file)], tmp_path / "run", init_from=official,
+                      **around)  # fmt: skip
     assert result.model.config == settings_of(official).model
     # Going on once more, the softmax is there: nothing is frozen unless asked for.
     assert settings_of(tmp_path / "run").training.frozen_share == 0
@@ -217,47 +305,36 @@ def test_a_run_stopped_frozen_or_later_ends_with_the_same_bytes(
         vocabulary=tiny_config().vocabulary,
         model=CHARACTERS,
         batching=Batching(batching=batching, batch_tokens=96, window=16),
-        training=TrainingConfig(epochs=2, frozen_share=0.2),
+        training=TrainingConfig(epochs=2, frozen_share=0.2, precision="fp32"),
     )
-    whole = pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
+    whole = pretrain([str(corpus_file)], tmp_path / "whole", config, **around)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(steps))
-        half = pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
+        patch.setattr("elmo.training.pretrain.stop_requested", stop_after(steps))
+        half = pretrain([str(corpus_file)], tmp_path / "parts", config, **around)
         assert not half.finished
     is_frozen = half.position.targets < 0.2 * whole.position.targets
     assert is_frozen == (steps == 2) == (half.position.frozen_perplexity is None)
-    assert resume(tmp_path / "parts", around).finished
+    assert resume(tmp_path / "parts", **around).finished
     assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
 
 
-def test_words_that_were_frozen_before_stay_frozen(vocabulary: Vocabulary):
-    config = BiLMConfig(word_dim=4, hidden=4, freeze_words=True, softmax=UNTIED)
-    model = fresh_model(config, vocabulary, 0)
-    freezing = FrozenStart(model, 10)
-
-    def trained() -> set[str]:
-        return {name for name, one in model.named_parameters() if one.requires_grad}
-
-    everything = trained()
-    freezing.set_at(Position(targets=9))
-    assert trained() == {"output.weight", "output.bias"}
-    assert not freezing.ended_at(Position(targets=9))
-    assert freezing.ended_at(Position(targets=10))
-    freezing.set_at(Position(targets=10))
-    assert trained() == everything
-    assert "token_layer.words.weight" not in everything
-    assert not freezing.ended_at(Position(targets=20))
-    freezing.set_at(Position())
-    freezing.lift()
-    assert trained() == everything
+def test_words_that_were_frozen_before_stay_frozen(corpus_file, around, tmp_path):
+    model = BiLMConfig(word_dim=8, hidden=8, freeze_words=True, softmax=UNTIED)
+    config = replace(tiny_config(frozen_share=0.3, epochs=1), model=model)
+    result = pretrain([str(corpus_file)], tmp_path / "run", config, **around)
+    frozen = {name for name, one in result.model.named_parameters() if not one.requires_grad}
+    assert frozen == {"token_layer.words.weight"}
+    start = fresh_model(model, result.model.vocabulary, 0)
+    assert torch.equal(result.model.token_layer.words.weight, start.token_layer.words.weight)
+    assert not torch.equal(
+        result.model.forward_stack.layers[0].bias, start.forward_stack.layers[0].bias
+    )
 
 
 def test_nothing_is_evaluated_where_nothing_is_held_out(official, corpus_file, around, tmp_path):
     config = settings(official)
     config = replace(config, vocabulary=replace(config.vocabulary, held_out_share=0.0))
-    result = pretrain(
-        [str(corpus_file)], tmp_path / "run", config, start_from=official, surroundings=around
-    )
+    result = pretrain([str(corpus_file)], tmp_path / "run", config, init_from=official, **around)
     assert (result.position.evaluations, result.position.frozen_perplexity) == (0, None)
 
 
@@ -267,8 +344,8 @@ def test_an_official_model_of_words_keeps_its_words_and_counts_the_new(
     theirs = golden(words=[*SPECIAL, "zebra", "cat"], cells=12, width=8)
     folder = theirs.write(tmp_path / "words")
     result = pretrain(
-        [str(corpus_file)], tmp_path / "run", settings(folder, epochs=1), start_from=folder,
-        surroundings=around,
+        [str(corpus_file)], tmp_path / "run", settings(folder, epochs=1), init_from=folder,
+        **around,
     )  # fmt: skip
     vocabulary = result.model.vocabulary
     assert vocabulary.words[:5] == (*SPECIAL, "zebra", "cat")

@@ -26,7 +26,6 @@ from elmo.training import loop
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.pretrain import (
     RunConfig,
-    Surroundings,
     adopt,
     fresh_model,
     is_same_run,
@@ -73,18 +72,18 @@ def test_a_restart_knows_its_run_by_text_and_settings(
     folder = tmp_path / "run"
     sources = (str(corpus_file),)
     assert not is_same_run(folder, RunConfig(sources=sources), tiny)
-    first = pretrain(sources, folder, tiny, surroundings=around)
+    first = pretrain(sources, folder, tiny, **around)
     run, config = read_run(folder)
     assert config == tiny
     assert is_same_run(folder, RunConfig(sources=sources, command="another"), tiny)
     assert not is_same_run(folder, RunConfig(sources=("other.txt",)), tiny)
     assert not is_same_run(folder, run, tiny_config(seed=1))
     with pytest.raises(UserError, match="holds a run already"):
-        pretrain(sources, folder, tiny, surroundings=around)
+        pretrain(sources, folder, tiny, **around)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    assert pretrain(sources, folder, tiny, surroundings=around).position == first.position
+    assert pretrain(sources, folder, tiny, **around).position == first.position
     with pytest.raises(UserError, match="holds a run already"):
-        pretrain(sources, folder, tiny_config(seed=1), surroundings=around)
+        pretrain(sources, folder, tiny_config(seed=1), **around)
 
 
 def test_settings_are_written_last(corpus_file, around, tiny, tmp_path, monkeypatch):
@@ -97,10 +96,10 @@ def test_settings_are_written_last(corpus_file, around, tiny, tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr("elmo.training.pretrain.save_config", killed)
         with pytest.raises(KeyboardInterrupt):
-            pretrain([str(corpus_file)], folder, tiny, surroundings=around)
+            pretrain([str(corpus_file)], folder, tiny, **around)
     assert (folder / "vocabulary.txt").exists()
     assert not is_same_run(folder, RunConfig(sources=(str(corpus_file),)), tiny)
-    assert pretrain([str(corpus_file)], folder, replace(tiny), surroundings=around).finished
+    assert pretrain([str(corpus_file)], folder, replace(tiny), **around).finished
 
 
 def final_tensors(run: Path) -> list[bytes]:
@@ -132,9 +131,7 @@ def stop_after(steps: int) -> object:
 def test_a_run_writes_a_model_that_loads_and_a_card(corpus_file, around, tiny, tmp_path):
     reports: list[Report] = []
     out = tmp_path / "run"
-    result = pretrain(
-        [str(corpus_file)], out, tiny, surroundings=replace(around, listener=reports.append)
-    )
+    result = pretrain([str(corpus_file)], out, tiny, **around, on_report=reports.append)
     assert result.finished
     loaded = load_model(out)
     assert loaded.model.config == tiny.model
@@ -149,7 +146,7 @@ def test_a_run_writes_a_model_that_loads_and_a_card(corpus_file, around, tiny, t
 
 
 def test_each_direction_is_asked_for_every_word_once_an_epoch(corpus_file, around, tiny, tmp_path):
-    result = pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    result = pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
     lines = corpus_file.read_text().splitlines()
     words = sum(len(line.split()) for line in lines)
     held_out = result.corpus.held_out
@@ -163,7 +160,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(
 ):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         config = replace(tiny, training=replace(tiny.training, seed=seed))
-        pretrain([str(corpus_file)], tmp_path / name, config, surroundings=around)
+        pretrain([str(corpus_file)], tmp_path / name, config, **around)
     assert final_tensors(tmp_path / "a") == final_tensors(tmp_path / "b")
     assert final_tensors(tmp_path / "a") != final_tensors(tmp_path / "c")
 
@@ -184,12 +181,12 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bytes(
         batching=Batching(batching=batching, batch_tokens=96, window=16),
         training=TrainingConfig(epochs=2),
     )
-    pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
+    pretrain([str(corpus_file)], tmp_path / "whole", config, **around)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(steps))
-        half = pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
+        patch.setattr("elmo.training.pretrain.stop_requested", stop_after(steps))
+        half = pretrain([str(corpus_file)], tmp_path / "parts", config, **around)
         assert not half.finished
-    assert resume(tmp_path / "parts", around).finished
+    assert resume(tmp_path / "parts", **around).finished
     assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
 
 
@@ -198,15 +195,15 @@ import sys
 from pathlib import Path
 from typing import Any
 import torch
-from elmo.training.pretrain import Surroundings, pretrain, resume
+from elmo.training.pretrain import pretrain, resume
 from tests.training.conftest import tiny_config
 torch.set_num_threads(2)
 corpus, run, cache = sys.argv[1:4]
-around = Surroundings(cache=Path(cache))
+around = dict(cache=Path(cache))
 if (Path(run) / "config.json").exists():
-    resume(run, around)
+    resume(run, **around)
 else:
-    pretrain([corpus], run, tiny_config(epochs=4, checkpoint_minutes=0.0), surroundings=around)
+    pretrain([corpus], run, tiny_config(epochs=4, checkpoint_minutes=0.0), **around)
 """
 
 
@@ -265,16 +262,16 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(
     corpus_file, around, tmp_path, monkeypatch, caplog
 ):
     config = tiny_config(checkpoint_minutes=0.0)
-    pretrain([str(corpus_file)], tmp_path / "whole", config, surroundings=around)
+    pretrain([str(corpus_file)], tmp_path / "whole", config, **around)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo.training.pretrain.stopped_by_signals", stop_after(20))
-        pretrain([str(corpus_file)], tmp_path / "parts", config, surroundings=around)
+        patch.setattr("elmo.training.pretrain.stop_requested", stop_after(20))
+        pretrain([str(corpus_file)], tmp_path / "parts", config, **around)
     older, newest = sorted((tmp_path / "parts" / "checkpoints").glob("step-*"))
     weights = newest / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-3] ^= 1
     weights.write_bytes(content)
-    resume(tmp_path / "parts", around)
+    resume(tmp_path / "parts", **around)
     assert str(weights) in caplog.text
     assert older.name not in caplog.text
     assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
@@ -282,7 +279,7 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(
 
 def test_patience_ends_a_run_that_gets_no_better(corpus_file, around, tmp_path):
     config = tiny_config(epochs=50, patience=2, learning_rate=1e-9)
-    result = pretrain([str(corpus_file)], tmp_path / "run", config, surroundings=around)
+    result = pretrain([str(corpus_file)], tmp_path / "run", config, **around)
     assert result.finished
     assert result.position.epoch < 50
 
@@ -295,7 +292,7 @@ def test_the_saved_model_is_the_best_one_not_the_last(corpus_file, around, tmp_p
         return replace(real(*given), perplexity=next(values))
 
     monkeypatch.setattr(loop, "evaluate", worse_at_the_end)
-    result = pretrain([str(corpus_file)], tmp_path / "run", tiny_config(), surroundings=around)
+    result = pretrain([str(corpus_file)], tmp_path / "run", tiny_config(), **around)
     last = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
     assert result.position.best_perplexity == 3.0
     assert result.position.best_step < result.position.step
@@ -304,30 +301,30 @@ def test_the_saved_model_is_the_best_one_not_the_last(corpus_file, around, tmp_p
 
 
 def test_a_folder_with_a_run_is_not_overwritten(corpus_file, around, tiny, tmp_path):
-    pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     with pytest.raises(UserError, match="holds a run already"):
-        pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+        pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
 def test_a_changed_text_or_vocabulary_is_refused_on_resume(corpus_file, tiny, tmp_path):
-    around = Surroundings(cache=tmp_path / "cache")
-    pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+    around = {"cache": tmp_path / "cache"}
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
     vocabulary = tmp_path / "run" / "vocabulary.txt"
     original = vocabulary.read_text()
     vocabulary.write_text(original + "zebra\t1\n")
     with pytest.raises(UserError, match="not the vocabulary this run started with"):
-        resume(tmp_path / "run", around)
+        resume(tmp_path / "run", **around)
     vocabulary.write_text(original)
     write_corpus(corpus_file, seed=1)
     with pytest.raises(UserError, match="has changed since"):
-        resume(tmp_path / "run", Surroundings(cache=tmp_path / "other cache"))
+        resume(tmp_path / "run", cache=tmp_path / "other cache")
 
 
 def test_a_cleared_cache_is_made_anew(corpus_file, tiny, tmp_path):
-    pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=Surroundings(tmp_path / "a"))
-    assert resume(tmp_path / "run", Surroundings(cache=tmp_path / "b")).finished
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, cache=tmp_path / "a")
+    assert resume(tmp_path / "run", cache=tmp_path / "b").finished
 
 
 def test_all_contradictions_are_reported_at_once(corpus_file, around, tmp_path):
@@ -336,7 +333,7 @@ def test_all_contradictions_are_reported_at_once(corpus_file, around, tmp_path):
         training=TrainingConfig(epochs=0),
     )
     with pytest.raises(ConfigError) as error:
-        pretrain([str(corpus_file)], tmp_path / "run", config, surroundings=around)
+        pretrain([str(corpus_file)], tmp_path / "run", config, **around)
     for name in ("hidden", "dropout", "tied", "epochs"):
         assert name in str(error.value)
     assert not (tmp_path / "run").exists()
@@ -345,7 +342,7 @@ def test_all_contradictions_are_reported_at_once(corpus_file, around, tmp_path):
 def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
     config = tiny_config(learning_rate=1e38, clip=0.0, schedule="constant", warmup=0.0)
     with pytest.raises(UserError, match="no longer a number at step"):
-        pretrain([str(corpus_file)], tmp_path / "run", config, surroundings=around)
+        pretrain([str(corpus_file)], tmp_path / "run", config, **around)
 
 
 def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):
@@ -353,11 +350,11 @@ def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path
 
     (tmp_path / "run").mkdir()
     with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
-        pretrain([str(corpus_file)], tmp_path / "run", tiny, surroundings=around)
+        pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
 
 
 def test_settings_survive_their_way_through_the_folder(corpus_file, around, tiny, tmp_path):
-    pretrain([str(corpus_file)], tmp_path / "run", tiny, command="elmo …", surroundings=around)
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, command="elmo …", **around)
     run, config = read_run(tmp_path / "run")
     assert config == tiny
     assert run.sources == (str(corpus_file),)
@@ -366,11 +363,11 @@ def test_settings_survive_their_way_through_the_folder(corpus_file, around, tiny
 
 def test_going_on_from_a_model_keeps_old_ids_and_adds_new_words(corpus_file, around, tmp_path):
     config = tiny_config()
-    first = pretrain([str(corpus_file)], tmp_path / "old", config, surroundings=around)
+    first = pretrain([str(corpus_file)], tmp_path / "old", config, **around)
     new_text = tmp_path / "new.txt"
     new_text.write_text("the cat sees the zebra .\na zebra likes the dog .\n" * 30)
     second = pretrain(
-        [str(new_text)], tmp_path / "new", config, start_from=tmp_path / "old", surroundings=around
+        [str(new_text)], tmp_path / "new", config, init_from=tmp_path / "old", **around
     )
     old_words, new_words = first.model.vocabulary.words, second.model.vocabulary.words
     assert new_words[: len(old_words)] == old_words
@@ -378,19 +375,19 @@ def test_going_on_from_a_model_keeps_old_ids_and_adds_new_words(corpus_file, aro
     start = load_model(tmp_path / "old").model
     untouched = tmp_path / "untouched"
     frozen = replace(config, training=replace(config.training, learning_rate=1e-12))
-    pretrain([str(new_text)], untouched, frozen, start_from=tmp_path / "old", surroundings=around)
+    pretrain([str(new_text)], untouched, frozen, init_from=tmp_path / "old", **around)
     again = load_model(untouched).model
     vectors = again.token_layer.word_vectors
     assert torch.allclose(vectors[: len(old_words)], start.token_layer.word_vectors, atol=1e-6)
 
 
 def test_another_architecture_cannot_be_gone_on_from(corpus_file, around, tmp_path):
-    pretrain([str(corpus_file)], tmp_path / "old", tiny_config(), surroundings=around)
+    pretrain([str(corpus_file)], tmp_path / "old", tiny_config(), **around)
     wider = replace(tiny_config(), model=BiLMConfig(word_dim=9, hidden=9))
     with pytest.raises(UserError, match="another architecture") as error:
         pretrain(
-            [str(corpus_file)], tmp_path / "new", wider, start_from=tmp_path / "old",
-            surroundings=around,
+            [str(corpus_file)], tmp_path / "new", wider, init_from=tmp_path / "old",
+            **around,
         )  # fmt: skip
     assert "(9, 36) here" in str(error.value)
 
@@ -403,7 +400,7 @@ def test_word_vectors_start_from_a_file_and_can_stay_frozen(corpus_file, around,
     )
     result = pretrain(
         [str(corpus_file)], tmp_path / "run", replace(tiny_config(), model=model),
-        word_vectors=vectors, surroundings=around,
+        word_vectors=vectors, **around,
     )  # fmt: skip
     place = result.model.vocabulary.id("cat")
     weight = load_model(tmp_path / "run").model.token_layer.word_vectors

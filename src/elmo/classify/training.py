@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -64,29 +64,25 @@ from elmo.embed.embedder import Pace
 from elmo.errors import UserError
 from elmo.files import (
     folder_written_whole,
-    read_json,
     remove_leftovers,
     remove_leftovers_of,
     remove_whole,
     sha256,
-    write_json,
     write_json_lines,
     write_text,
 )
 from elmo.language_model import open_model
-from elmo.model_folder import CARD, LoadedModel, Precision, load_tensors, save_tensors
+from elmo.model_folder import CARD, LoadedModel, Precision
 from elmo.static.vectors import StaticVectors
 from elmo.text.config import ReadOptions
 from elmo.training.checkpoint import (
-    check_whole,
+    check_same_job,
     locked,
-    newest_snapshot,
-    next_step,
-    snapshot_written,
-    stopped_by_signals,
+    newest_checkpoint,
+    save_checkpoint,
+    stop_requested,
 )
 from elmo.training.optim import RowAdam, learning_rate, optimizer_tensors, restore_optimizer
-from elmo.training.pretrain import make_run_folder
 
 NETWORK, FINE_TUNING = "network", "fine-tuning"
 
@@ -415,8 +411,6 @@ class Standing:
 # A training that stops goes on: where it stands is kept beside its folder until that is there.
 
 
-TENSORS, PROGRESS = "training.safetensors", "progress.json"
-
 log = logging.getLogger(__name__)
 
 
@@ -445,14 +439,6 @@ class _Progress:
     epoch: EpochSoFar
     seconds: float
     """That the whole training has taken so far."""
-    tensors: str
-    """Checksum of the file beside this one."""
-
-
-@dataclass(frozen=True)
-class _Saved:
-    progress: _Progress
-    tensors: dict[str, Tensor]
 
 
 class Checkpoints:
@@ -462,15 +448,18 @@ class Checkpoints:
         self._folder, self._origin, self._between = folder, origin, 60 * minutes
         self._began = self._last = time.monotonic()
         self._stop: Callable[[], bool] = lambda: False
-        self._saved = newest_snapshot(folder, _load)
+        self._saved = newest_checkpoint(
+            folder, lambda progress: from_json(_Progress, progress, "progress.json")
+        )
         self._seconds_before = 0.0
         self.phase: str | None = None
         """The phase to go on with; none: begin."""
         self.history: list[EpochReport] = []
         """What earlier sessions have brought."""
         if self._saved is not None:
-            progress = self._saved.progress
-            _refuse_other(folder, progress.origin, origin)
+            progress = self._saved[0]
+            same_version = replace(progress.origin, version=origin.version)
+            check_same_job(folder, to_json(same_version), to_json(origin))
             self._seconds_before = progress.seconds
             self.phase, self.history = progress.phase, list(progress.history)
             log.info("going on in epoch %d (%s)", len(self.history) + 1, self.phase)
@@ -483,15 +472,16 @@ class Checkpoints:
     @contextmanager
     def watched(self) -> Generator[None]:
         """In here Ctrl-C and SIGTERM wait for the end of a step, after which it is saved."""
-        with stopped_by_signals() as self._stop:
+        with stop_requested() as self._stop:
             yield
 
     def restore(self, standing: Standing) -> None:
         """Bring a phase to where it was, if it is the one that was stopped."""
-        if self._saved is None or standing.phase != self._saved.progress.phase:
+        if self._saved is None or standing.phase != self._saved[0].phase:
             return
-        standing.restore(self._saved.tensors)
-        standing.epoch = self._saved.progress.epoch
+        progress, tensors = self._saved
+        standing.restore(tensors["tensors"])
+        standing.epoch = progress.epoch
         self._saved = None
 
     def look_after(self, standing: Standing) -> None:
@@ -506,17 +496,17 @@ class Checkpoints:
             )
 
     def _save(self, standing: Standing) -> None:
-        with snapshot_written(self._folder, next_step(self._folder), kept=1) as beside:
-            save_tensors(beside / TENSORS, standing.tensors())
-            progress = _Progress(
-                origin=self._origin,
-                phase=standing.phase,
-                history=tuple(standing.history),
-                epoch=standing.epoch,
-                seconds=self.seconds,
-                tensors=sha256(beside / TENSORS),
-            )
-            write_json(beside / PROGRESS, to_json(progress))
+        progress = _Progress(
+            origin=self._origin,
+            phase=standing.phase,
+            history=tuple(standing.history),
+            epoch=standing.epoch,
+            seconds=self.seconds,
+        )
+        names = [path.name.removeprefix("step-") for path in self._folder.glob("step-*")]
+        step = 1 + max((int(name) for name in names if name.isdecimal()), default=0)
+        tensors = {"tensors": standing.tensors()}
+        save_checkpoint(self._folder, step, to_json(progress), tensors, keep=1)
         self._last = time.monotonic()
 
 
@@ -524,7 +514,6 @@ class Checkpoints:
 def kept_beside(out: Path, origin: Origin, minutes: float) -> Generator[Checkpoints]:
     """Checkpoints of a training that is to become the folder `out`; once it is, they go."""
     folder = unfinished(out)
-    make_run_folder(folder)
     origin = replace(origin, config=_decisive(origin.config))
     with locked(folder):
         is_done = False
@@ -547,33 +536,6 @@ def unfinished(out: Path) -> Path:
 def _decisive(config: ClassifierConfig) -> ClassifierConfig:
     """Where layers are kept changes nothing, so that a smaller machine may go on."""
     return replace(config, learning=replace(config.learning, feature_memory=None))
-
-
-def _load(path: Path) -> _Saved:
-    progress = from_json(_Progress, read_json(path / PROGRESS), str(path / PROGRESS))
-    check_whole(path / TENSORS, progress.tensors)
-    return _Saved(progress, load_tensors(path / TENSORS))
-
-
-def _refuse_other(folder: Path, before: Origin, now: Origin) -> None:
-    old, new = dict(_flat(to_json(before))), dict(_flat(to_json(now)))
-    changed = [
-        name.rpartition(".")[2] for name in sorted({*old, *new}) if old.get(name) != new.get(name)
-    ]
-    if changed:
-        raise UserError(
-            f"{folder}: holds a training that was stopped, and that began with other "
-            f"{', '.join(changed)}; give what it began with, choose another --out, or remove this "
-            "folder to begin anew"
-        )
-
-
-def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(cast("Mapping[str, object]", value), f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 # How a classifier learns: the training loop, in one function.

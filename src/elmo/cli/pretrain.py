@@ -77,7 +77,7 @@ def run_pretrain(args: Arguments) -> int:
     """Train and show progress; of several processes, only the first one prints."""
     from elmo.runtime import set_device
     from elmo.training.distributed import joined, own_device
-    from elmo.training.pretrain import Surroundings, pretrain, resume
+    from elmo.training.pretrain import pretrain, resume
 
     if args.resume is None and not args.sources:
         raise UserError("no text to train on; name files, a folder, '-' or ag_news")
@@ -90,27 +90,37 @@ def run_pretrain(args: Arguments) -> int:
         if quiet:
             logging.getLogger("elmo").setLevel(logging.WARNING)
         with ProgressDisplay("preparing the text", quiet=quiet) as display:
-            around = Surroundings(
-                cache=args.cache,
-                device=device,
-                world=world,
-                tensorboard=args.tensorboard,
-                listener=lambda report: show_report(report, display),
-                on_documents=lambda count: display.show(f"preparing the text: {count:,} documents"),
-            )
+
+            def on_report(report: Report) -> None:
+                show_report(report, display)
+
             if args.resume is not None:
                 _refuse_settings(args)
-                result = resume(args.resume, around)
+                result = resume(
+                    args.resume,
+                    device=device,
+                    cache=args.cache,
+                    world=world,
+                    tensorboard=args.tensorboard,
+                    on_report=on_report,
+                )
             else:
                 result = pretrain(
                     args.sources,
                     args.out,
                     args.config,
                     held_out=args.held_out,
-                    start_from=args.start_from,
+                    init_from=args.start_from,
                     word_vectors=args.word_vectors,
+                    device=device,
+                    cache=args.cache,
+                    world=world,
+                    tensorboard=args.tensorboard,
+                    on_report=on_report,
+                    on_documents=lambda count: display.show(
+                        f"preparing the text: {count:,} documents"
+                    ),
                     command=args.command_line,
-                    surroundings=around,
                 )
     if world.is_first:
         _print_result(result, as_json=args.json)

@@ -1,7 +1,7 @@
-"""Processes that train one model together: who they are, what they agree on, how they add up.
+"""Several processes that train one model together; the only file that knows process groups.
 
-The only place that knows of process groups. A single process takes the same path: it is a world of
-one, which has nobody to ask.
+A single process takes the same path as many: it is a world of size 1, and every exchange returns
+at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,10 +24,12 @@ from elmo.errors import UserError
 
 T = TypeVar("T")
 
-STEP_PATIENCE = timedelta(minutes=10)
-"""How long a step of another process may take before it is taken for dead."""
-WORK_PATIENCE = timedelta(days=7)
-"""How long the others wait for what one process does for all, such as preparing the text."""
+STEP_TIMEOUT = timedelta(minutes=10)
+"""How long one step of another process may take before it is taken for dead."""
+WORK_TIMEOUT = timedelta(days=7)
+"""How long the others wait while one process works for all, for example prepares the text."""
+BUCKET_ELEMENTS = 6 << 20
+"""Gradients are summed in buckets of about this size (25 MB), as DistributedDataParallel does."""
 
 
 @dataclass(frozen=True)
@@ -36,60 +38,48 @@ class World:
 
     rank: int = 0
     size: int = 1
-    patient: Any = None
-    """The process group in which others may take long."""
+    slow_group: Any = None
+    """The process group for exchanges that may wait as long as WORK_TIMEOUT."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes and speaks for all."""
+        """Whether this is rank 0, which writes files and reports for all."""
         return self.rank == 0
 
-    def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Of each flag, whether some process has set it."""
-        if self.size == 1:
-            return flags
-        common = torch.tensor(flags, dtype=torch.uint8)
-        self.largest(common)
-        return tuple(bool(flag) for flag in common)
-
-    def sum(self, *tensors: Tensor) -> None:
-        """Replace each tensor by its sum over all processes."""
-        if self.size == 1:
-            return
-        for tensor in tensors:
-            with _watched():
-                dist.all_reduce(tensor)
-
-    def largest(self, tensor: Tensor) -> None:
-        """Replace each number by the largest of all processes."""
+    def all_reduce(self, tensor: Tensor, largest: bool = False) -> None:
+        """Replace a tensor by its sum, or its largest values, over all processes."""
         if self.size > 1:
-            with _watched():
-                dist.all_reduce(tensor, dist.ReduceOp.MAX)
+            with _lost_process_explained():
+                dist.all_reduce(tensor, dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """For each flag, whether any process has set it."""
+        common = torch.tensor(flags, dtype=torch.uint8)
+        self.all_reduce(common, largest=True)
+        return tuple(bool(flag) for flag in common)
 
     def sums(self, *values: float) -> tuple[float, ...]:
         """The sum of each number over all processes."""
-        if self.size == 1:
-            return values
         total = torch.tensor(values, dtype=torch.float64)
-        self.sum(total)
-        return tuple(float(one) for one in total)
+        self.all_reduce(total)
+        return tuple(float(value) for value in total)
 
-    def tell(self, text: str) -> str:
-        """What the first process says, known to all."""
+    def broadcast(self, text: str) -> str:
+        """The text of the first process, known to all."""
         if self.size == 1:
             return text
         content = np.frombuffer(text.encode(), np.uint8).copy()
         length = torch.tensor([len(content)])
-        with _watched():
-            dist.broadcast(length, 0, group=self.patient)
+        with _lost_process_explained():
+            dist.broadcast(length, 0, group=self.slow_group)
             if not self.is_first:
                 content = np.empty(int(length), np.uint8)
             if len(content):
-                dist.broadcast(torch.from_numpy(content), 0, group=self.patient)
+                dist.broadcast(torch.from_numpy(content), 0, group=self.slow_group)
         return content.tobytes().decode()
 
-    def first(self, work: Callable[[], T]) -> T | None:
-        """Let the first process do something, only there with a result; if it fails, all fail."""
+    def on_first(self, work: Callable[[], T]) -> T | None:
+        """Do something in the first process only; the others get None. If it fails, all fail."""
         result, problem = None, ""
         if self.is_first:
             try:
@@ -98,224 +88,116 @@ class World:
                 if self.size == 1:
                     raise
                 problem = str(error)
-        if problem := self.tell(problem):
+        if problem := self.broadcast(problem):
             raise UserError(problem)
         return result
 
-    def all_same(self, what: str) -> bool:
-        """Whether all processes say the same."""
-        (differs,) = self.any(what != self.tell(what))
+    def all_same(self, text: str) -> bool:
+        """Whether all processes have the same text."""
+        (differs,) = self.any(text != self.broadcast(text))
         return not differs
 
 
 @contextmanager
 def joined(device: str = "cpu") -> Generator[World]:
-    """Join the processes that torchrun has started, or be alone."""
-    rank, size = _number("RANK", 0), _number("WORLD_SIZE", 1)
+    """Join the processes that torchrun started; without torchrun, a world of one."""
+    rank, size = (int(os.environ.get(name, n)) for name, n in (("RANK", 0), ("WORLD_SIZE", 1)))
     if size == 1:
         yield World()
         return
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
-    with _watched():
-        store = _fresh_store(rank, size)
+    with _lost_process_explained():
+        store = _unused_store(rank, size)
         dist.init_process_group(
-            backend, store=store, rank=rank, world_size=size, timeout=STEP_PATIENCE
+            backend, store=store, rank=rank, world_size=size, timeout=STEP_TIMEOUT
         )
-        patient = dist.new_group(backend="gloo", timeout=WORK_PATIENCE)
+        slow_group = dist.new_group(backend="gloo", timeout=WORK_TIMEOUT)
     try:
-        yield World(rank, size, patient)
+        yield World(rank, size, slow_group)
     finally:
         dist.destroy_process_group()
 
 
 def own_device(device: str) -> str:
-    """The device of this process: of several on one machine each takes its own GPU."""
-    return f"cuda:{_number('LOCAL_RANK', 0)}" if device == "cuda" and is_launched() else device
+    """The device of this process: with torchrun, "cuda" is the GPU of the local rank."""
+    if device == "cuda" and "TORCHELASTIC_RUN_ID" in os.environ:
+        return f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+    return device
 
 
 def processes_here() -> int:
-    """How many processes of the run share this machine."""
-    return _number("LOCAL_WORLD_SIZE", 1)
+    """The number of processes of the run on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
-def is_launched() -> bool:
-    """Whether torchrun started this process, and may start it again."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+def sum_gradients(world: World, parameters: Sequence[Tensor]) -> None:
+    """Replace the gradient of each trained parameter by its sum over all processes.
+
+    Not DistributedDataParallel: a process may have no rows of a batch, `--accumulate` calls the
+    model several times per step, and a parameter that no process used must keep no gradient (to
+    an optimizer, None is not zero). Speed: docs/scaling.md.
+    """
+    if world.size == 1:
+        return
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    used = world.any(*(parameter.grad is not None for parameter in trained))
+    bucket: list[Tensor] = []
+    for parameter, is_used in zip(trained, used, strict=True):
+        if is_used:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            bucket.append(parameter.grad)
+        if sum(gradient.numel() for gradient in bucket) >= BUCKET_ELEMENTS:
+            _sum_bucket(world, bucket)
+            bucket = []
+    if bucket:
+        _sum_bucket(world, bucket)
 
 
-def _fresh_store(rank: int, size: int) -> Any:
-    """A part of the processes' common store in which nothing is left of those that died.
+def _sum_bucket(world: World, gradients: Sequence[Tensor]) -> None:
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    world.all_reduce(flat)
+    pieces = cast("tuple[Tensor, ...]", flat.split([gradient.numel() for gradient in gradients]))
+    for gradient, piece in zip(gradients, pieces, strict=True):
+        gradient.copy_(piece.view_as(gradient))
 
-    torchrun may keep one store for all its restarts, and a process that is faster than the new
-    first one would find, and call, the address of the dead one. So the first process makes up a
-    name that was never used, and tells it in answer to a question that was never asked before.
+
+def _unused_store(rank: int, size: int) -> Any:
+    """A part of the processes' common store that holds nothing of processes that died.
+
+    torchrun may keep one store over its restarts. A process that starts faster than the new rank 0
+    would read, and call, the address of the dead one. So rank 0 draws a name never used before and
+    tells it to each process in answer to a question that was never asked before.
     """
     torch_distributed: Any = dist
-    store: Any = next(torch_distributed.rendezvous("env://", rank, size, timeout=STEP_PATIENCE))[0]
+    store: Any = next(torch_distributed.rendezvous("env://", rank, size, timeout=STEP_TIMEOUT))[0]
     name = secrets.token_hex(8)
-    if rank == 0:
-        _answer(store, size, name)
-    else:
+    if rank > 0:
         question = name
         store.set(f"elmo/question/{rank}", question)
         name = store.get(f"elmo/answer/{question}").decode()
         store.set(f"elmo/heard/{name}/{rank}", "")
+    waiting = list(range(1, size)) if rank == 0 else []
+    end = time.monotonic() + STEP_TIMEOUT.total_seconds()
+    while waiting:
+        for other in waiting:
+            if store.check([f"elmo/question/{other}"]):  # perhaps a dead process's: no harm
+                question = store.get(f"elmo/question/{other}").decode()
+                store.set(f"elmo/answer/{question}", name)
+        waiting = [one for one in waiting if not store.check([f"elmo/heard/{name}/{one}"])]
+        if time.monotonic() > end:
+            raise RuntimeError(f"processes {waiting} did not come")
+        time.sleep(0.01)
     return torch_distributed.PrefixStore(f"elmo/{name}", store)
 
 
-def _answer(store: Any, size: int, name: str) -> None:
-    """Tell the name to whoever asks, until all have heard it; dead ones' questions do no harm."""
-    end = time.monotonic() + STEP_PATIENCE.total_seconds()
-    deaf = list(range(1, size))
-    while deaf:
-        for rank in deaf:
-            if store.check([f"elmo/question/{rank}"]):
-                question = store.get(f"elmo/question/{rank}").decode()
-                store.set(f"elmo/answer/{question}", name)
-        deaf = [rank for rank in deaf if not store.check([f"elmo/heard/{name}/{rank}"])]
-        if time.monotonic() > end:
-            raise RuntimeError(f"processes {deaf} did not come")
-        time.sleep(0.01)
-
-
 @contextmanager
-def _watched() -> Generator[None]:
-    """Say what it means when another process does not answer."""
+def _lost_process_explained() -> Generator[None]:
     try:
         yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise UserError(
-            "another process of this run is gone; torchrun --max-restarts goes on from the last "
-            f"checkpoint by itself, else give the command again ({reason})"
+            "another process of this run is gone; torchrun --max-restarts resumes from the last "
+            f"checkpoint by itself, otherwise run the same command again ({reason})"
         ) from None
-
-
-def _number(variable: str, default: int) -> int:
-    return int(os.environ.get(variable, default))
-
-
-# Gradients of several processes added up; of the words, only the rows that have one.
-#
-# A step touches the words of its batch and of its sample, some thousands of a vocabulary that may
-# have a million. Summing their matrices whole would send hundreds of times as much.
-
-
-BUCKET_NUMBERS = 6 << 20
-"""Gradients are added up in pieces of about so many numbers (25 MB), as DDP does."""
-DENSE_SHARE = 0.5
-"""Where more of a matrix's rows have a gradient, all of them are sent: no index is needed then."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Bytes that a process hands over to be added up in a step."""
-
-    sent: int
-    dense: int
-    """What it would be if every gradient were sent whole."""
-
-
-def make_whole(parameters: Sequence[Tensor]) -> None:
-    """Turn gradients that name only some rows into matrices, once a step."""
-    for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.to_dense()
-
-
-def sum_gradients(
-    world: World, parameters: Sequence[Tensor], by_row: Sequence[Tensor] = ()
-) -> Traffic:
-    """Replace the gradient of each parameter by its sum over all processes.
-
-    Of parameters `by_row` only those rows are sent that have a gradient in some process.
-    """
-    trained = [one for one in parameters if one.requires_grad]
-    dense = sum(one.numel() * one.element_size() for one in trained)
-    if world.size == 1:
-        return Traffic(0, dense)
-    seldom = [one for one in by_row if one.requires_grad]
-    exist, rows = _touched(world, trained, seldom)
-    pieces: list[_Piece] = []
-    for parameter, is_there in zip(trained, exist, strict=True):
-        # A parameter that nobody used keeps no gradient: to an optimizer that is not a zero.
-        if is_there:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            pieces.append(_Piece(parameter.grad, rows.get(id(parameter))))
-    for bucket in _buckets(pieces):
-        _sum_bucket(world, bucket)
-    flags = len(trained) + sum(len(one) for one in seldom)
-    return Traffic(flags + sum(piece.bytes for piece in pieces), dense)
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A gradient, or some of its rows."""
-
-    gradient: Tensor
-    rows: Tensor | None
-
-    @property
-    def numbers(self) -> int:
-        rows = len(self.gradient) if self.rows is None else len(self.rows)
-        return rows * self.gradient[0].numel()
-
-    @property
-    def bytes(self) -> int:
-        return self.numbers * self.gradient.element_size()
-
-    def values(self) -> Tensor:
-        chosen = self.gradient if self.rows is None else self.gradient[self.rows]
-        return chosen.reshape(-1)
-
-    def replace(self, values: Tensor) -> None:
-        if self.rows is None:
-            self.gradient.copy_(values.view_as(self.gradient))
-        else:
-            self.gradient[self.rows] = values.view(len(self.rows), *self.gradient.shape[1:])
-
-
-def _touched(
-    world: World, trained: Sequence[Tensor], seldom: Sequence[Tensor]
-) -> tuple[list[bool], dict[int, Tensor]]:
-    """Which parameters, and which rows of some, have a gradient in any process."""
-    exist = torch.tensor([one.grad is not None for one in trained], dtype=torch.uint8)
-    masks = [_row_mask(one).to(torch.uint8).cpu() for one in seldom]
-    common = torch.cat([exist, *masks])
-    world.largest(common)
-    sizes = [len(exist), *map(len, masks)]
-    exist, *masks = cast("tuple[Tensor, ...]", common.split(sizes))
-    rows = {
-        id(one): mask.nonzero()[:, 0].to(one.device)
-        for one, mask in zip(seldom, masks, strict=True)
-        if int(mask.sum()) <= DENSE_SHARE * len(mask)
-    }
-    return [bool(one) for one in exist], rows
-
-
-def _row_mask(parameter: Tensor) -> Tensor:
-    if parameter.grad is None:
-        return torch.zeros(len(parameter), dtype=torch.bool)
-    return parameter.grad.reshape(len(parameter), -1).any(dim=1)
-
-
-def _buckets(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
-    bucket: list[_Piece] = []
-    held = 0
-    for piece in pieces:
-        bucket.append(piece)
-        held += piece.numbers
-        if held >= BUCKET_NUMBERS:
-            yield bucket
-            bucket, held = [], 0
-    if bucket:
-        yield bucket
-
-
-def _sum_bucket(world: World, bucket: Sequence[_Piece]) -> None:
-    flat = torch.cat([piece.values() for piece in bucket])
-    world.sum(flat)
-    sizes = [piece.numbers for piece in bucket]
-    for piece, values in zip(bucket, cast("tuple[Tensor, ...]", flat.split(sizes)), strict=True):
-        piece.replace(values)

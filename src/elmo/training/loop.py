@@ -1,13 +1,15 @@
-"""The training loop, in one function."""
+"""The training loop of the language model, in one function: `train`."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,189 +18,124 @@ from torch.optim import Optimizer
 
 from elmo.bilm.lstm import LSTMLayer, LSTMState
 from elmo.bilm.model import BatchLoss, BiLM, BiLMState, Randomness
+from elmo.config import from_json, to_json
 from elmo.errors import UserError
 from elmo.evaluate import Evaluation, evaluate
-from elmo.text.batching import Batch, Rows, Share, Step, WordTable, count_batches, read_steps
+from elmo.model_folder import model_tensors
+from elmo.text.batching import Batch, Share, WordTable, count_batches, read_steps
 from elmo.text.corpus import Corpus
-from elmo.training.checkpoint import Checkpoint, Position, restore, save_checkpoint
+from elmo.training.checkpoint import newest_checkpoint, save_checkpoint
 from elmo.training.config import PretrainConfig, TrainingConfig
-from elmo.training.distributed import World, make_whole, sum_gradients
-from elmo.training.optim import build_optimizer, learning_rate, set_rate
-from elmo.training.reports import EvaluationReport, Listener, StepReport
-
-# Loss and speed between two reports.
-
+from elmo.training.distributed import World, sum_gradients
+from elmo.training.optim import (
+    build_optimizer,
+    learning_rate,
+    optimizer_tensors,
+    restore_optimizer,
+)
 
 SECONDS_BETWEEN_REPORTS = 1.0
-MEMORY = 0.9
-"""Weight of the past in the speed from which the time left is estimated."""
-
-
-class _Sums(NamedTuple):
-    """Losses and words of all processes."""
-
-    forward: float
-    backward: float
-    forward_targets: float
-    backward_targets: float
-
-
-class Meter:
-    """Sums losses on their device; they are looked at only when a report is due."""
-
-    def __init__(self, total_targets: int, world: World | None = None) -> None:
-        self._total = total_targets
-        self._world = world or World()
-        self._speed: float | None = None
-        self.restart()
-
-    def restart(self) -> None:
-        """Start counting anew, as after a pause."""
-        self._forward: Tensor | float = 0.0
-        self._backward: Tensor | float = 0.0
-        self._forward_targets = 0
-        self._backward_targets = 0
-        self._since = time.monotonic()
-
-    def add(self, loss: BatchLoss) -> None:
-        """Count a step."""
-        self._forward = self._forward + loss.forward.detach()
-        self._backward = self._backward + loss.backward.detach()
-        self._forward_targets += loss.forward_targets
-        self._backward_targets += loss.backward_targets
-
-    def is_due(self) -> bool:
-        """Whether it is time for a report."""
-        return time.monotonic() - self._since >= SECONDS_BETWEEN_REPORTS
-
-    def check(self, position: Position) -> None:
-        """Refuse to go on with a loss that is no number: its weights are worth nothing."""
-        self._refuse_no_number(self._sums(), position)
-
-    def _sums(self) -> _Sums:
-        return _Sums(
-            *self._world.sums(
-                float(self._forward),
-                float(self._backward),
-                self._forward_targets,
-                self._backward_targets,
-            )
-        )
-
-    def _refuse_no_number(self, sums: _Sums, position: Position) -> None:
-        if not math.isfinite(sums.forward + sums.backward):
-            raise UserError(
-                f"the loss is no longer a number at step {position.step} (epoch "
-                f"{position.epoch + 1}); the last checkpoint is intact. Start anew with a smaller "
-                "--learning-rate, or a smaller --clip"
-            )
-
-    def take(self, position: Position, rate: float) -> StepReport:
-        """Report what was counted, and start anew."""
-        sums = self._sums()
-        self._refuse_no_number(sums, position)
-        elapsed = max(1e-9, time.monotonic() - self._since)
-        speed = sums.forward_targets / elapsed
-        self._speed = speed if self._speed is None else MEMORY * self._speed + (1 - MEMORY) * speed
-        report = StepReport(
-            step=position.step,
-            epoch=position.epoch,
-            done=position.targets / self._total,
-            targets=position.targets,
-            loss_forward=sums.forward / max(1, sums.forward_targets),
-            loss_backward=sums.backward / max(1, sums.backward_targets),
-            learning_rate=rate,
-            tokens_per_second=speed,
-            seconds_left=(self._total - position.targets) / max(1e-9, self._speed),
-        )
-        self.restart()
-        return report
-
-
-# The state in which a batch is left, kept by those who read its parts, whole in a checkpoint.
-
-
-class CarriedState:
-    """Where the model stands in each part of a batch that is read here."""
-
-    def __init__(self, share: Share, device: torch.device, whole: BiLMState | None = None) -> None:
-        """Start from nothing, or from the state of a whole batch."""
-        self.share = share
-        self.rows = 0
-        """How many rows the whole batch has."""
-        self.parts: list[BiLMState | None] = [None] * share.parts
-        if whole is not None:
-            self.rows = len(whole.forward[0].cell)
-            self.parts = [_part(whole, one, device) for one in share.rows(self.rows)]
-
-    def whole(self, model: BiLM, world: World) -> BiLMState | None:
-        """The state of all rows of the batch, from all processes."""
-        if self.share.of == 1:
-            return self.parts[0]
-        whole = _zeros(model, self.rows)
-        for part, rows in zip(self.parts, self.share.rows(self.rows), strict=True):
-            if part is not None and len(rows):
-                for mine, all_rows in zip(_layers(part), _layers(whole), strict=True):
-                    all_rows.output[rows.places] = mine.output.float()
-                    all_rows.cell[rows.places] = mine.cell
-        world.sum(*(one for layer in _layers(whole) for one in (layer.output, layer.cell)))
-        return whole
-
-
-def _layers(state: BiLMState) -> Iterator[LSTMState]:
-    return (layer for direction in state for layer in direction)
-
-
-def _part(whole: BiLMState, rows: Rows, device: torch.device) -> BiLMState:
-    def cut(layers: Iterable[LSTMState]) -> tuple[LSTMState, ...]:
-        tensors = ((one.output[rows.places], one.cell[rows.places]) for one in layers)
-        return tuple(LSTMState(output.to(device), cell.to(device)) for output, cell in tensors)
-
-    return BiLMState(cut(whole.forward), cut(whole.backward))
-
-
-def _zeros(model: BiLM, rows: int) -> BiLMState:
-    like = torch.empty(0, device=model.device)
-    directions = [
-        tuple(cast("LSTMLayer", layer).zero_state(rows, like) for layer in stack.layers)
-        for stack in model.directions
-    ]
-    return BiLMState(*directions)
-
-
-# The first part of a run in which the biLM stays as it is and only the softmax learns.
-
-
-class FrozenStart:
-    """Freezes all but the softmax until so many words have been predicted a direction."""
-
-    def __init__(self, model: BiLM, targets: float) -> None:
-        self._targets = targets
-        self._is_on = False
-        self._parameters = [
-            parameter
-            for name, parameter in model.named_parameters()
-            if parameter.requires_grad and not name.startswith("output.")
-        ]
-
-    def set_at(self, position: Position) -> None:
-        """Freeze or thaw the biLM for the next step: the position alone decides, so runs resume."""
-        self._is_on = position.targets < self._targets
-        for parameter in self._parameters:
-            parameter.requires_grad_(not self._is_on)
-
-    def ended_at(self, position: Position) -> bool:
-        """Whether the step that led here was the last one with the biLM frozen."""
-        return self._is_on and position.targets >= self._targets
-
-    def lift(self) -> None:
-        """Leave the model as it was found."""
-        for parameter in self._parameters:
-            parameter.requires_grad_(True)
-
-
+SPEED_SMOOTHING = 0.9
+"""Weight of past reports in the speed from which the remaining time is estimated."""
 HELD_OUT_ORDER = (0,)
-"""Seed of the order of the held-out texts: the first ones should not be special ones."""
+"""Seed that shuffles the held-out texts, so that an evaluation of some of them is a fair one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """How far a run is. Random numbers need no state: they are functions of seed and step."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    """Batches of this epoch that have been trained on."""
+    targets: int = 0
+    """Words that each direction has predicted."""
+    evaluations: int = 0
+    best_perplexity: float | None = None
+    best_step: int = 0
+    worse_evaluations: int = 0
+    """Evaluations since the best one."""
+    frozen_perplexity: float | None = None
+    """Held-out perplexity at the end of the frozen start, when only the softmax had learned."""
+    finished: bool = False
+
+    def after_batch(self, targets: int) -> Position:
+        """One step later."""
+        return replace(
+            self, step=self.step + 1, batch=self.batch + 1, targets=self.targets + targets
+        )
+
+    def after_epoch(self, settings: TrainingConfig) -> Position:
+        """At the start of the next epoch, or finished."""
+        next_epoch = replace(self, epoch=self.epoch + 1, batch=0)
+        return replace(next_epoch, finished=next_epoch.is_over(settings))
+
+    def is_over(self, settings: TrainingConfig) -> bool:
+        """Whether all epochs are done or patience has run out."""
+        return self.epoch >= settings.epochs or self.has_lost_patience(settings.patience)
+
+    def has_lost_patience(self, patience: int | None) -> bool:
+        """Whether this many evaluations in a row were worse than the best one."""
+        return patience is not None and self.worse_evaluations >= patience
+
+    def after_evaluation(self, perplexity: float, *, ends_freeze: bool = False) -> Position:
+        """With one more evaluation, which may be the best so far, or end the frozen start."""
+        frozen = perplexity if ends_freeze else self.frozen_perplexity
+        later = replace(self, evaluations=self.evaluations + 1, frozen_perplexity=frozen)
+        if self.best_perplexity is None or perplexity < self.best_perplexity:
+            return replace(
+                later, best_perplexity=perplexity, best_step=self.step, worse_evaluations=0
+            )
+        return replace(later, worse_evaluations=self.worse_evaluations + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """Training progress, averaged over the steps since the last report."""
+
+    step: int
+    epoch: int
+    done: float
+    """Fraction of the training that is done."""
+    targets: int
+    loss_forward: float
+    """Training loss in nats per word; with a sampled softmax it is an estimate."""
+    loss_backward: float
+    learning_rate: float
+    tokens_per_second: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """An evaluation on the held-out text."""
+
+    position: Position
+    evaluation: Evaluation
+    is_best: bool
+    ends_freeze: bool = False
+    """Whether only the softmax has learned so far, and the whole model does from here on."""
+
+    @property
+    def step(self) -> int:
+        """The step after which it was made."""
+        return self.position.step
+
+
+Report = StepReport | EvaluationReport
+Listener = Callable[[Report], None]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run at one step."""
+
+    position: Position
+    weights: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+    state: BiLMState | None
+    """The LSTM states of all rows of a batch, where texts continue in the next one."""
 
 
 def train(
@@ -208,127 +145,139 @@ def train(
     *,
     checkpoints: Path,
     checkpoint: Checkpoint | None,
-    keep: Callable[[Position, Evaluation | None], None],
+    keep_best: Callable[[Position, Evaluation | None], None],
     report: Listener,
     stop: Callable[[], bool],
     world: World,
 ) -> Position:
-    """Train until the end, until patience runs out, or until `stop` says so.
+    """Train until all epochs are done, patience runs out, or `stop()` is true.
 
-    `checkpoint` is where to go on from; `keep` is called with every model that is the best so far.
-    All processes of the world run this at once: each reads its rows of every batch, and what they
-    decide, they decide together.
+    All processes of the world run this function: each reads its rows of every batch, and they
+    decide together when to report, save and stop. So the result does not depend on their number.
+
+    Args:
+        model: on its device; changed in place.
+        corpus: the prepared text.
+        config: all settings of the run.
+        checkpoints: folder for checkpoints.
+        checkpoint: where to resume; None starts with the model as it is.
+        keep_best: called with every model that is the best so far.
+        report: called about once per second, and after each evaluation.
+        stop: whether to save a checkpoint and return after this step.
+        world: the processes that train together.
+
+    Returns:
+        How far the run is; `finished` says whether it is complete.
     """
     settings = config.training
     optimizer = build_optimizer(model, settings)
     share = Share.of_process(world.rank, world.size, settings.accumulate)
-    position, carried = Position(), CarriedState(share, model.device)
+    position = Position()
+    states: list[BiLMState | None] = [None] * share.parts  # LSTM states per part of a batch
+    rows = 0  # of a whole batch
     if checkpoint is not None:
         restore(model, optimizer, checkpoint)
+        # A finished run is resumed if it now has more epochs.
         position = checkpoint.position
-        carried = CarriedState(share, model.device, checkpoint.state)
+        position = replace(position, finished=position.finished and position.is_over(settings))
+        if position.finished:
+            return position
+        if checkpoint.state is not None:
+            rows = len(checkpoint.state.forward[0].cell)
+            states = split_state(checkpoint.state, share, model.device)
     table = WordTable.of(corpus.words, model.vocabulary, spelled=config.model.spelled)
-    total = corpus.train.targets * settings.epochs
-    freezing = FrozenStart(model, settings.frozen_share * total)
-    meter = Meter(total, world)
+    total_targets = corpus.train.targets * settings.epochs
+    frozen_targets = settings.frozen_share * total_targets
+    bilm_parameters = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and not name.startswith("output.")
+    ]
+    # On a CPU, gradients of word vectors are sparse until the step: a dense one per use would be
+    # as large as the vocabulary. A GPU would have to wait until the rows are counted.
+    sparse_gradients = model.gradients_by_row if model.device.type == "cpu" else nullcontext
+    meter = Meter(total_targets, world)
     saved_at = time.monotonic()
 
     while not position.finished:
         seed = (settings.seed, position.epoch)
-        due = _evaluation_points(corpus, config, seed)
+        evaluate_after = _evaluation_points(corpus, config, seed)
         for step in read_steps(corpus.train, table, config.batching, seed, position.batch, share):
-            rate = learning_rate(settings, position.targets / total)
-            set_rate(optimizer, rate)
-            freezing.set_at(position)
+            rate = learning_rate(settings, position.targets / total_targets)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            is_frozen = position.targets < frozen_targets
+            for parameter in bilm_parameters:
+                parameter.requires_grad_(not is_frozen)
+
             optimizer.zero_grad(set_to_none=True)
-            for loss in _backward(model, step, carried, settings, position):
+            rows = step.rows
+            for number, batch in enumerate(step.parts):
+                if batch is None:  # fewer rows than parts: none is left for this one
+                    continue
+                # Each part draws the numbers of the whole batch and uses those of its rows.
+                random = Randomness.of(settings.seed, position.step, model.device)
+                state = None if batch.starts else states[number]
+                with sparse_gradients():
+                    loss = model.loss(batch.to(model.device), state, random)
+                loss.share(step.forward_targets, step.backward_targets).backward()
+                states[number] = loss.state
                 meter.add(loss)
-            make_whole(model.word_parameters)
-            sum_gradients(world, list(model.parameters()), model.word_parameters)
+            for parameter in model.word_parameters:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    parameter.grad = parameter.grad.to_dense()
+            sum_gradients(world, list(model.parameters()))
             if settings.clip:
                 clip_grad_norm_(model.parameters(), settings.clip)
             optimizer.step()
             position = position.after_batch(step.forward_targets)
-            # The last model with the biLM frozen is what the trained one is compared with.
-            is_due = position.batch in due or (bool(due) and freezing.ended_at(position))
 
+            # The last frozen model is evaluated too: the trained one is compared with it.
+            thaws = is_frozen and position.targets >= frozen_targets
+            evaluates = position.batch in evaluate_after or (bool(evaluate_after) and thaws)
             is_late = time.monotonic() - saved_at > 60 * settings.checkpoint_minutes
             reports, stops, saves = world.any(meter.is_due(), stop(), is_late)
-            if reports or is_due:
+            if reports or evaluates:
                 report(meter.take(position, rate))
-            if is_due:
+            if evaluates:
                 held_out = held_out_batches(corpus, table, config, world)
-                evaluation = evaluate(model, held_out, world.sum)
-                thaws = freezing.ended_at(position)
+                evaluation = evaluate(model, held_out, world.all_reduce)
                 position = position.after_evaluation(evaluation.perplexity, ends_freeze=thaws)
                 is_best = position.best_step == position.step
                 if is_best:
-                    keep(position, evaluation)
+                    keep_best(position, evaluation)
                 report(
                     EvaluationReport(
-                        position=position,
-                        evaluation=evaluation,
-                        is_best=is_best,
-                        ends_freeze=thaws,
+                        position=position, evaluation=evaluation, is_best=is_best, ends_freeze=thaws
                     )
                 )
                 meter.restart()
             if position.has_lost_patience(settings.patience):
                 break
             if stops or saves:
-                meter.check(position)
-                _save(checkpoints, model, optimizer, carried, position, world)
+                meter.check_finite(position)
+                whole = join_states(states, share, rows, model, world)
+                if world.is_first:
+                    save(checkpoints, model, optimizer, whole, position)
                 saved_at = time.monotonic()
                 if stops:
                     return position
         position = position.after_epoch(settings)
-    freezing.lift()
+
+    for parameter in bilm_parameters:
+        parameter.requires_grad_(True)
     if position.best_perplexity is None:
-        keep(position, None)
-    _save(checkpoints, model, optimizer, carried, position, world)
-    return position
-
-
-def _backward(
-    model: BiLM, step: Step, carried: CarriedState, settings: TrainingConfig, position: Position
-) -> Iterator[BatchLoss]:
-    """Add the gradients of the parts of a batch that are read here, as they are in the whole."""
-    carried.rows = step.rows
-    for number, batch in enumerate(step.parts):
-        if batch is not None:
-            # Each part draws what the whole batch would, and takes what belongs to its rows.
-            random = Randomness.of(settings.seed, position.step, model.device)
-            state = None if batch.starts else carried.parts[number]
-            with _by_row(model):
-                loss = model.loss(batch.to(model.device), state, random)
-            loss.share(step.forward_targets, step.backward_targets).backward()
-            carried.parts[number] = loss.state
-            yield loss
-
-
-def _by_row(model: BiLM) -> AbstractContextManager[None]:
-    """On a processor; a graphics card would have to wait until the rows are counted."""
-    return model.gradients_by_row() if model.device.type == "cpu" else nullcontext()
-
-
-def _save(
-    checkpoints: Path,
-    model: BiLM,
-    optimizer: Optimizer,
-    carried: CarriedState,
-    position: Position,
-    world: World,
-) -> None:
-    """Write a checkpoint that any number of processes can go on from."""
-    state = carried.whole(model, world)
+        keep_best(position, None)
+    whole = join_states(states, share, rows, model, world)
     if world.is_first:
-        save_checkpoint(checkpoints, model, optimizer, state, position)
+        save(checkpoints, model, optimizer, whole, position)
+    return position
 
 
 def _evaluation_points(
     corpus: Corpus, config: PretrainConfig, seed: tuple[int, ...]
 ) -> frozenset[int]:
-    """After which batches of an epoch to evaluate; the last one is always among them."""
+    """The batches of an epoch after which to evaluate; the last one is always among them."""
     if not len(corpus.held_out):
         return frozenset()
     batches = count_batches(corpus.train, config.batching, seed)
@@ -339,11 +288,161 @@ def _evaluation_points(
 def held_out_batches(
     corpus: Corpus, table: WordTable, config: PretrainConfig, world: World
 ) -> Iterator[Batch]:
-    """This process's rows of the held-out text, or of as much as an evaluation may take."""
-    read_so_far = 0
+    """This process's rows of the held-out text, about `evaluation_tokens` of it in all."""
+    tokens = 0
     share = Share.of_process(world.rank, world.size, 1)
     for step in read_steps(corpus.held_out, table, config.batching, HELD_OUT_ORDER, share=share):
-        if read_so_far > config.training.evaluation_tokens:
+        if tokens > config.training.evaluation_tokens:
             return
-        read_so_far += step.forward_targets
+        tokens += step.forward_targets
         yield from filter(None, step.parts)
+
+
+class Meter:
+    """Loss and speed between two reports. Losses are summed on their device, without waiting."""
+
+    def __init__(self, total_targets: int, world: World | None = None) -> None:
+        self._total = total_targets
+        self._world = world or World()
+        self._speed: float | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Start counting from zero, as after an evaluation."""
+        self._losses: list[Tensor | float] = [0.0, 0.0]
+        self._targets = [0, 0]
+        self._since = time.monotonic()
+
+    def add(self, loss: BatchLoss) -> None:
+        """Count a batch, or a part of one."""
+        for direction, summed in enumerate((loss.forward, loss.backward)):
+            self._losses[direction] = self._losses[direction] + summed.detach()
+        self._targets[0] += loss.forward_targets
+        self._targets[1] += loss.backward_targets
+
+    def is_due(self) -> bool:
+        """Whether it is time for a report."""
+        return time.monotonic() - self._since >= SECONDS_BETWEEN_REPORTS
+
+    def check_finite(self, position: Position) -> tuple[float, ...]:
+        """Return the sums of all processes; refuse to go on if the loss became NaN or infinite."""
+        sums = self._world.sums(*map(float, self._losses), *self._targets)
+        if not math.isfinite(sums[0] + sums[1]):
+            raise UserError(
+                f"the loss became NaN or infinite at step {position.step} (epoch "
+                f"{position.epoch + 1}); the last checkpoint is intact. Start over (--fresh) with "
+                "a smaller --learning-rate or a smaller --clip"
+            )
+        return sums
+
+    def take(self, position: Position, rate: float) -> StepReport:
+        """Report what was counted, and restart."""
+        forward, backward, forward_targets, backward_targets = self.check_finite(position)
+        speed = forward_targets / max(1e-9, time.monotonic() - self._since)
+        past = speed if self._speed is None else self._speed
+        self._speed = SPEED_SMOOTHING * past + (1 - SPEED_SMOOTHING) * speed
+        report = StepReport(
+            step=position.step,
+            epoch=position.epoch,
+            done=position.targets / self._total,
+            targets=position.targets,
+            loss_forward=forward / max(1, forward_targets),
+            loss_backward=backward / max(1, backward_targets),
+            learning_rate=rate,
+            tokens_per_second=speed,
+            seconds_left=(self._total - position.targets) / max(1e-9, self._speed),
+        )
+        self.restart()
+        return report
+
+
+# The state of a run in checkpoints, which do not depend on the number of processes.
+
+
+def save(
+    folder: Path, model: BiLM, optimizer: Optimizer, state: BiLMState | None, position: Position
+) -> None:
+    """Write a checkpoint from which any number of processes can resume."""
+    training = optimizer_tensors(optimizer)
+    for direction, layers in zip(("forward", "backward"), state or (), strict=False):
+        for number, layer in enumerate(layers):
+            training[f"carried.{direction}.{number}.output"] = layer.output
+            training[f"carried.{direction}.{number}.cell"] = layer.cell
+    tensors = {"weights": model_tensors(model), "training": training}
+    save_checkpoint(folder, position.step, {"position": to_json(position)}, tensors)
+
+
+def load(folder: Path) -> Checkpoint | None:
+    """The newest sound checkpoint of a run."""
+    found = newest_checkpoint(
+        folder, lambda progress: from_json(Position, progress.get("position"), "position")
+    )
+    if found is None:
+        return None
+    position, tensors = found
+    training = tensors.get("training", {})
+    layers = sum(name.startswith("carried.forward.") for name in training) // 2
+    directions = [
+        tuple(
+            LSTMState(
+                training[f"carried.{direction}.{number}.output"],
+                training[f"carried.{direction}.{number}.cell"],
+            )
+            for number in range(layers)
+        )
+        for direction in ("forward", "backward")
+    ]
+    optimizer = {name: one for name, one in training.items() if name.startswith("optimizer.")}
+    state = BiLMState(*directions) if layers else None
+    return Checkpoint(position, tensors.get("weights", {}), optimizer, state)
+
+
+def restore(model: BiLM, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
+    """Put model and optimizer into the state of a checkpoint."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(checkpoint.weights[name])
+    restore_optimizer(optimizer, checkpoint.optimizer)
+
+
+def split_state(whole: BiLMState, share: Share, device: torch.device) -> list[BiLMState | None]:
+    """The states of the parts of a batch that this process reads."""
+    return [
+        BiLMState(
+            *(
+                tuple(
+                    LSTMState(
+                        layer.output[rows.places].to(device), layer.cell[rows.places].to(device)
+                    )
+                    for layer in direction
+                )
+                for direction in whole
+            )
+        )
+        for rows in share.rows(len(whole.forward[0].cell))
+    ]
+
+
+def join_states(
+    states: list[BiLMState | None], share: Share, rows: int, model: BiLM, world: World
+) -> BiLMState | None:
+    """The states of all rows of a batch, from the parts that all processes have read."""
+    if share.of == 1:
+        return states[0]
+    like = torch.empty(0, device=model.device)
+    whole = BiLMState(
+        *(
+            tuple(cast("LSTMLayer", layer).zero_state(rows, like) for layer in stack.layers)
+            for stack in model.directions
+        )
+    )
+    # Each process fills in its rows and leaves zeros in the others: their sum is the whole.
+    for state, part in zip(states, share.rows(rows), strict=True):
+        if state is not None and len(part):
+            for mine, all_rows in zip(chain(*state), chain(*whole), strict=True):
+                all_rows.output[part.places] = mine.output.float()
+                all_rows.cell[part.places] = mine.cell
+    for layer in chain(*whole):
+        world.all_reduce(layer.output)
+        world.all_reduce(layer.cell)
+    return whole

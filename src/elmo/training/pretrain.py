@@ -1,12 +1,13 @@
-"""A run: from sources and settings to a model folder, from the start or from where it stopped."""
+"""Pre-training: from text and settings to a model folder, started or resumed by the same call."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,7 +18,7 @@ from elmo.bilm.model import BiLM
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
 from elmo.evaluate import Evaluation, evaluate
-from elmo.files import explained, remove_leftovers, sha256, write_text
+from elmo.files import remove_folder, remove_leftovers, sha256, write_json, write_text
 from elmo.language_model import describe, is_official, open_model
 from elmo.model_folder import (
     CARD,
@@ -36,26 +37,27 @@ from elmo.text.sources import resolve
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
 from elmo.text.word_vectors import read_word_vectors, vector_size
-from elmo.training.checkpoint import Position, locked, newest_checkpoint, stopped_by_signals
+from elmo.training import loop
+from elmo.training.checkpoint import check_same_job, locked, stop_requested
 from elmo.training.config import PretrainConfig, TrainingConfig
-from elmo.training.distributed import World, is_launched
-from elmo.training.loop import HELD_OUT_ORDER, train
+from elmo.training.distributed import World
+from elmo.training.loop import HELD_OUT_ORDER, Listener, Position, Report
 from elmo.training.optim import compute_precision
-from elmo.training.reports import JsonLog, Listener, TensorBoardLog, all_of, model_card
-
-# What a run started from, and its text found again.
-
+from elmo.training.reports import JsonLog, TensorBoardLog, model_card
 
 STAGES = ("read", "vocabulary", "batching", "training")
-"""Settings that config.json holds beside those of the model and the tokenizer."""
+"""Settings in config.json besides those of the model and the tokenizer."""
+CHECKPOINTS, LOG, TENSORBOARD = "checkpoints", "log.jsonl", "tensorboard"
 FROZEN_SHARE = 0.2
 GENTLE_RATE = 1e-3
-"""Peak learning rate for a model that others have trained for weeks."""
+"""Peak learning rate for an official model, which others have trained for weeks."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What a run starts from; saved beside the settings, so that it can be resumed."""
+    """What a run was started with besides its settings; the section "run" of config.json."""
 
     sources: tuple[str, ...]
     held_out: tuple[str, ...] = ()
@@ -63,267 +65,16 @@ class RunConfig:
     word_vectors: str | None = None
     command: str = ""
     corpus: str = ""
-    """Name of the prepared corpus."""
+    """Name of the prepared corpus in the cache."""
     digest: str = ""
-    """What its content must be."""
+    """Checksum of its content."""
     vocabulary: str = ""
-    """SHA-256 of vocabulary.txt, which must stay as it is too."""
-
-
-def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
-    """The settings of a run, as its folder has them."""
-    content = read_config(folder)
-    where = str(folder / CONFIG)
-    stages = {name: content.get(name) for name in (*STAGES, "model", "tokenizer")}
-    config = from_json(PretrainConfig, stages, where)
-    return from_json(RunConfig, content.get("run"), f"{where}: run"), config
-
-
-def is_same_run(folder: Path, run: RunConfig, config: PretrainConfig) -> bool:
-    """Whether a folder holds the run that these settings would start, as a restart finds it."""
-    if not (folder / CONFIG).exists():
-        return False
-    found, settings = read_run(folder)
-    names = ("sources", "held_out", "start_from", "word_vectors")
-    return settings == config and all(getattr(found, one) == getattr(run, one) for one in names)
-
-
-def settings_of(folder: Path | str) -> PretrainConfig:
-    """The settings to go on from a model with: those that made it, where its folder tells them.
-
-    An official model tells what it is, but neither how it was trained nor what it predicted: a
-    softmax is learned first, and the rate is low, not to lose what the model knows.
-    """
-    folder = Path(folder)
-    if not is_official(folder) and "run" in read_config(folder):
-        made = read_run(folder)[1]
-        return replace(made, training=replace(made.training, frozen_share=0.0))
-    found = describe(folder)
-    if found.model.softmax.loss != "none":
-        return PretrainConfig(tokenizer=found.tokenizer, model=found.model)
-    return PretrainConfig(
-        tokenizer=found.tokenizer,
-        model=replace(found.model, softmax=SoftmaxConfig(tied=False)),
-        training=TrainingConfig(
-            frozen_share=FROZEN_SHARE, learning_rate=GENTLE_RATE, schedule="one_cycle"
-        ),
-    )
-
-
-def prepared_corpus(
-    run: RunConfig,
-    config: PretrainConfig,
-    *,
-    cache: Path | None,
-    tokenizer: Tokenizer | None,
-    progress: Callable[[int], None] | None = None,
-) -> Corpus:
-    """Prepare the text of a run, or find it prepared."""
-    request = CorpusRequest(
-        sources=resolve(run.sources),
-        read=config.read,
-        tokenizer=config.tokenizer,
-        held_out_sources=resolve(run.held_out) if run.held_out else (),
-        held_out_share=config.vocabulary.held_out_share,
-    )
-    return prepare(request, cache=cache, custom_tokenizer=tokenizer, progress=progress)
-
-
-def same_corpus(
-    run: RunConfig, config: PretrainConfig, *, cache: Path | None, tokenizer: Tokenizer | None
-) -> Corpus:
-    """The text that a run started with, made anew where the cache has been cleared."""
-    folder = (cache or cache_folder()) / "corpora" / run.corpus
-    if (folder / "corpus.json").exists():
-        corpus = load_corpus(folder)
-    else:
-        corpus = prepared_corpus(run, config, cache=cache, tokenizer=tokenizer)
-    if corpus.digest != run.digest:
-        raise UserError(
-            f"the text of this run has changed since it started ({', '.join(run.sources)}); "
-            "bring back the files as they were"
-        )
-    return corpus
-
-
-def shared_corpus(world: World, find: Callable[[], Corpus]) -> Corpus:
-    """What one process prepares while the others wait."""
-    corpus = world.first(find)
-    folder = Path(world.tell("" if corpus is None else str(corpus.folder)))
-    return corpus or load_corpus(folder)
-
-
-# How well a run's model predicts the text that was held out of its training.
-
-
-def evaluate_run(
-    folder: Path | str, *, cache: Path | None = None, custom_tokenizer: Tokenizer | None = None
-) -> Evaluation:
-    """Let both directions predict all of the held-out text of a run."""
-    folder = Path(folder)
-    is_ours = (folder / CONFIG).exists()
-    if folder.is_dir() and not (is_ours and "run" in read_config(folder)):
-        raise UserError(
-            f"{folder}: says nothing of the text it was trained on, so none of it can be known as "
-            "held out; name a text to evaluate on"
-        )
-    loaded = load_model(folder, custom_tokenizer=custom_tokenizer)
-    run, config = read_run(folder)
-    corpus = same_corpus(run, config, cache=cache, tokenizer=custom_tokenizer)
-    if not len(corpus.held_out):
-        raise UserError(f"{folder}: no text was held out of this run; name a text to evaluate on")
-    model = loaded.model
-    table = WordTable.of(corpus.words, model.vocabulary, spelled=model.config.spelled)
-    return evaluate(model, read(corpus.held_out, table, config.batching, HELD_OUT_ORDER))
-
-
-# The folder of a run: refused where it is taken, made, and given the settings of the run.
-
-
-def refuse_taken(folder: Path) -> None:
-    """Say at once, before any work is done, that a model cannot go to this folder."""
-    if (folder / CONFIG).exists():
-        raise UserError(
-            f"{folder}: holds a run already; go on with it (--resume {folder}) or choose another "
-            "place (--out)"
-        )
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise UserError(f"{folder}: {there} is a file; choose another place (--out)")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UserError(
-            f"{folder}: no permission to write to {there}; choose another place (--out)"
-        )
-
-
-def make_run_folder(folder: Path) -> None:
-    """Make the folder, where it is not there yet."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explained(error, folder) from error
-
-
-def write_settings(
-    folder: Path, run: RunConfig, config: PretrainConfig, corpus: Corpus, vocabulary: Vocabulary
-) -> None:
-    """Write all that a run needs to be resumed; the settings come last, and tell that it is one."""
-    vocabulary.save(folder / VOCABULARY)
-    run = replace(
-        run,
-        corpus=corpus.fingerprint,
-        digest=corpus.digest,
-        vocabulary=sha256(folder / VOCABULARY),
-    )
-    stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
-    save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
-
-
-# The model a run starts from: fresh, with given word vectors, or another model's.
-
-
-log = logging.getLogger(__name__)
-
-
-def fresh_model(config: BiLMConfig, vocabulary: Vocabulary, seed: int) -> BiLM:
-    """A model with random weights that follow from the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return BiLM(config, vocabulary)
-
-
-def set_word_vectors(model: BiLM, path: Path) -> float:
-    """Give the words of a file its vectors; return the share of words found.
-
-    Vectors shorter than the model's are the first numbers of its own, whose others stay random.
-    """
-    vectors = model.token_layer.word_vectors
-    if vectors is None:
-        raise UserError("word_vectors: a character model has no word vectors to initialise")
-    size = vector_size(path)
-    if size > vectors.shape[1]:
-        raise UserError(
-            f"{path}: vectors of {size} numbers, but word_dim is {vectors.shape[1]}; "
-            f"use --word-dim {size} or more"
-        )
-    found = read_word_vectors(path, model.vocabulary)
-    with torch.no_grad():
-        for place, vector in found.items():
-            vectors[place, :size] = torch.from_numpy(vector.copy())
-    if not found:
-        raise UserError(f"{path}: none of its words is in the vocabulary")
-    return len(found) / len(model.vocabulary)
-
-
-def starting_vocabulary(other: BiLM, counted: Vocabulary) -> Vocabulary:
-    """The words that a run predicts if it starts from another model, those of its text counted.
-
-    Words that the other model predicts, or has vectors of, stay what they are; a model of
-    characters without a softmax, as official ones are, has nothing to keep.
-    """
-    has_softmax = other.config.softmax.loss != "none"
-    if not has_softmax and other.config.input == "characters":
-        return counted
-    grown = other.vocabulary.grown(counted.words, counted.counts)
-    if has_softmax:
-        return grown
-    found = dict(zip(counted.words, counted.counts, strict=True))
-    counts = zip(grown.words, grown.counts, strict=True)
-    return Vocabulary(grown.words, tuple(found.get(word, count) for word, count in counts))
-
-
-def adopt(model: BiLM, other: BiLM) -> None:
-    """Take over another model's weights; words that are new to it keep their fresh ones."""
-    mine, theirs = model_tensors(model), model_tensors(other)
-    problems = [
-        f"{name}: {_shape(theirs.get(name))} there, {_shape(mine.get(name))} here"
-        for name in sorted(mine.keys() | theirs.keys())
-        if not _fits(mine.get(name), theirs.get(name), name)
-    ]
-    if problems:
-        raise UserError(
-            "the model to start from has another architecture than the settings ask for:\n  "
-            + "\n  ".join(problems)
-        )
-    for name, tensor in theirs.items():
-        mine[name][: len(tensor)] = tensor
-
-
-def _fits(mine: Tensor | None, theirs: Tensor | None, name: str) -> bool:
-    """Equal shapes, or more rows where a row is a word."""
-    if mine is None:
-        return False
-    if theirs is None:
-        return name.startswith("output.")  # a cluster that the new words need
-    by_word = name.startswith(("token_layer.words", "output."))
-    return mine.shape[1:] == theirs.shape[1:] and (
-        len(mine) == len(theirs) or (by_word and len(mine) > len(theirs))
-    )
-
-
-def _shape(tensor: Tensor | None) -> str:
-    return "nothing" if tensor is None else str(tuple(tensor.shape))
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What may differ between two sessions of a run without changing what it computes."""
-
-    cache: Path | None = None
-    device: str = "cpu"
-    world: World = field(default_factory=World)
-    """The processes that train together; all of them make the same call."""
-    tensorboard: bool = False
-    tokenizer: Tokenizer | None = None
-    """The function of a custom tokenizer."""
-    listener: Listener | None = None
-    on_documents: Callable[[int], None] | None = None
-    """Told, while the corpus is prepared, how many documents have been read."""
+    """SHA-256 of vocabulary.txt."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a session."""
+    """The outcome of one session of a run."""
 
     folder: Path
     position: Position
@@ -332,7 +83,7 @@ class Result:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is complete; if not, it can be resumed."""
+        """Whether the run is complete; if not, the same call resumes it."""
         return self.position.finished
 
 
@@ -342,99 +93,138 @@ def pretrain(
     config: PretrainConfig | None = None,
     *,
     held_out: Sequence[str] = (),
-    start_from: Path | str | None = None,
+    init_from: Path | str | None = None,
     word_vectors: Path | str | None = None,
+    fresh: bool = False,
+    device: str = "cpu",
+    cache: Path | None = None,
+    custom_tokenizer: Tokenizer | None = None,
+    world: World | None = None,
+    tensorboard: bool = False,
+    on_report: Listener | None = None,
+    on_documents: Callable[[int], None] | None = None,
     command: str = "",
-    surroundings: Surroundings | None = None,
 ) -> Result:
-    """Train a biLM on text and write it to a new folder.
+    """Train a biLM on text and write it to a folder; the same call resumes an interrupted run.
 
-    Without settings, a run that starts from a model takes those of that model.
+    A resumed run ends with the same weights, bit for bit, as one that was never interrupted. A
+    finished run is trained longer by a call with more `epochs`: the learning rate then follows the
+    schedule of the longer training.
+
+    Args:
+        sources: files, patterns, folders, "-" or "ag_news".
+        out: a new or empty folder, or that of the run to resume.
+        config: all settings; default: `PretrainConfig()`, or those of the model in `init_from`.
+        held_out: sources for evaluation; default: a fraction of the texts.
+        init_from: a model folder whose weights the run starts from.
+        word_vectors: a file of vectors to initialise the word embedding from.
+        fresh: start over, deleting the run that the folder holds.
+        device: "cpu", "cuda", "cuda:1", …
+        cache: folder for prepared text; default: $ELMO_CACHE or ~/.cache/elmo.
+        custom_tokenizer: the function of a `custom` tokenizer.
+        world: the processes that train together; all of them make the same call.
+        tensorboard: write TensorBoard logs as well.
+        on_report: called with every report.
+        on_documents: called with the number of documents read while the text is prepared.
+        command: for the model card.
+
+    Raises:
+        UserError: the folder holds something else, or a run that was started with other settings
+            or on other text.
+
+    Example:
+        >>> result = pretrain("news.txt", "runs/news", PRESETS["quick"])  # doctest: +SKIP
+        >>> result.finished, result.position.best_perplexity  # doctest: +SKIP
+        (True, 84.1)
     """
-    config = config or (PretrainConfig() if start_from is None else settings_of(start_from))
-    surroundings = surroundings or Surroundings()
+    config = config or (PretrainConfig() if init_from is None else settings_of(init_from))
     check(config)
-    folder = Path(out)
+    folder, world = Path(out), world or World()
     run = RunConfig(
         sources=(sources,) if isinstance(sources, str) else tuple(sources),
         held_out=tuple(held_out),
-        start_from=None if start_from is None else str(start_from),
+        start_from=None if init_from is None else str(init_from),
         word_vectors=None if word_vectors is None else str(word_vectors),
         command=command,
     )
-    world = surroundings.world
-    if is_launched():
-        # A restarted process is given the command that started the run.
-        (again,) = world.any(bool(world.first(lambda: is_same_run(folder, run, config))))
-        if again:
-            return resume(folder, surroundings)
-    world.first(lambda: refuse_taken(folder))
-    # The folder comes into being only when the text is known to be good.
-    corpus = shared_corpus(
-        world,
-        lambda: prepared_corpus(
-            run,
-            config,
-            cache=surroundings.cache,
-            tokenizer=surroundings.tokenizer,
-            progress=surroundings.on_documents,
-        ),
+    # Before the text is prepared, which may take hours; and the folder is made after it.
+    world.on_first(lambda: _check_folder(folder, run, config, fresh))
+    corpus = _shared_corpus(
+        world, lambda: prepared_corpus(run, config, cache, custom_tokenizer, on_documents)
     )
-    vocabulary = _vocabulary(corpus, config, run)
     with ExitStack() as held:
-        world.first(lambda: make_run_folder(folder))
-        world.first(lambda: held.enter_context(locked(folder)))
-        world.first(lambda: refuse_taken(folder))
-        world.first(lambda: write_settings(folder, run, config, corpus, vocabulary))
-        return _continue(folder, run, config, corpus, vocabulary, surroundings)
+
+        def start() -> None:
+            held.enter_context(locked(folder))
+            _check_folder(folder, run, config, fresh)
+            if fresh:
+                _remove_run(folder)
+            if not _has_progress(folder):
+                _write_settings(folder, run, config, corpus)
+                return
+            check_same_job(folder, {"text": read_run(folder)[0].digest}, {"text": corpus.digest})
+            content = read_config(folder)  # epochs may have been raised
+            write_json(folder / CONFIG, {**content, "training": to_json(config.training)})
+
+        world.on_first(start)
+        return _run(folder, corpus, device, world, tensorboard, on_report)
 
 
-def resume(folder: Path | str, surroundings: Surroundings | None = None) -> Result:
-    """Go on with a run exactly as if it had never stopped."""
-    folder = Path(folder)
-    surroundings = surroundings or Surroundings()
-    world = surroundings.world
-    if not (folder / CONFIG).exists():
-        raise UserError(f"{folder}: no run to resume here, {CONFIG} is missing")
-    with ExitStack() as held:
-        world.first(lambda: held.enter_context(locked(folder)))
-        run, config = read_run(folder)
-        corpus = shared_corpus(
-            world,
-            lambda: same_corpus(
-                run, config, cache=surroundings.cache, tokenizer=surroundings.tokenizer
-            ),
-        )
-        vocabulary = Vocabulary.load(folder / VOCABULARY)
-        if sha256(folder / VOCABULARY) != run.vocabulary:
-            raise UserError(
-                f"{folder / VOCABULARY} is not the vocabulary this run started with; "
-                "bring it back, or start a new run"
-            )
-        return _continue(folder, run, config, corpus, vocabulary, surroundings)
-
-
-def _continue(
-    folder: Path,
-    run: RunConfig,
-    config: PretrainConfig,
-    corpus: Corpus,
-    vocabulary: Vocabulary,
-    surroundings: Surroundings,
+def resume(
+    folder: Path | str,
+    *,
+    device: str = "cpu",
+    cache: Path | None = None,
+    custom_tokenizer: Tokenizer | None = None,
+    world: World | None = None,
+    tensorboard: bool = False,
+    on_report: Listener | None = None,
 ) -> Result:
-    world = surroundings.world
-    world.first(lambda: remove_leftovers(folder))
-    checkpoint = newest_checkpoint(folder / "checkpoints")
+    """Resume a run by its folder alone, with the settings and the text it was started with."""
+    folder, world = Path(folder), world or World()
+    if not _holds_run(folder):
+        raise UserError(f"{folder}: no run to resume here, expected a {CONFIG} with a run")
+    with ExitStack() as held:
+        world.on_first(lambda: held.enter_context(locked(folder)))
+        run, config = read_run(folder)
+        corpus = _shared_corpus(world, lambda: same_corpus(run, config, cache, custom_tokenizer))
+        check_same_job(folder, {"text": run.digest}, {"text": corpus.digest})
+        return _run(folder, corpus, device, world, tensorboard, on_report)
+
+
+def _run(
+    folder: Path,
+    corpus: Corpus,
+    device: str,
+    world: World,
+    tensorboard: bool,
+    on_report: Listener | None,
+) -> Result:
+    """Train from the newest checkpoint, or from the start, to the end or to a signal."""
+    world.on_first(lambda: remove_leftovers(folder))
+    run, config = read_run(folder)
+    if sha256(folder / VOCABULARY) != run.vocabulary:
+        raise UserError(
+            f"{folder / VOCABULARY}: not the vocabulary this run was started with; restore the "
+            "file, or start over with --fresh"
+        )
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    checkpoint = loop.load(folder / CHECKPOINTS)
     step = checkpoint.position.step if checkpoint else 0
     model = fresh_model(config.model, vocabulary, config.training.seed)
-    if checkpoint is None:
-        _initialise(model, run)
-    if world.size > 1 and not world.all_same(f"{step} {corpus.digest} {_checksum(model)}"):
-        raise UserError(
-            f"{folder}: not all processes see the same run; the folder (--out), the cache "
-            "(--cache) and the text must be on a file system that all machines share"
-        )
-    model = model.to(surroundings.device)
+    if checkpoint is None and run.word_vectors is not None:
+        fraction = set_word_vectors(model, Path(run.word_vectors))
+        log.info("%s: vectors for %.1f%% of the vocabulary", run.word_vectors, 100 * fraction)
+    if checkpoint is None and run.start_from is not None:
+        adopt(model, open_model(run.start_from).model)
+    if world.size > 1:
+        checksum = sum(float(one.sum(dtype=torch.float64)) for one in model_tensors(model).values())
+        if not world.all_same(f"{step} {corpus.digest} {checksum}"):
+            raise UserError(
+                f"{folder}: not all processes see the same run; the folder (--out), the cache "
+                "(--cache) and the text must be on a file system that all machines share"
+            )
+    model = model.to(device)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
     log.info(
         "%d documents of %d tokens, %d more held out; %d words known, %.2f%% of the text unknown",
@@ -447,66 +237,298 @@ def _continue(
         torch.get_num_threads(),
     )  # fmt: skip
 
-    def keep(position: Position, evaluation: Evaluation | None) -> None:
-        if not world.is_first:
-            return
-        save_weights(folder / WEIGHTS, model, config.training.saved_precision)
-        card = model_card(model, corpus, config, run.sources, run.command, position, evaluation)
-        write_text(folder / CARD, card)
+    listeners: list[Listener] = []
+    if world.is_first:
+        listeners.append(JsonLog(folder / LOG, step))
+        if tensorboard:
+            listeners.append(TensorBoardLog(folder / TENSORBOARD))
+        if on_report is not None:
+            listeners.append(on_report)
 
-    with stopped_by_signals() as stop:
-        position = train(
+    def report(one: Report) -> None:
+        for listener in listeners:
+            listener(one)
+
+    def keep_best(position: Position, evaluation: Evaluation | None) -> None:
+        if world.is_first:
+            save_weights(folder / WEIGHTS, model, config.training.saved_precision)
+            card = model_card(model, corpus, config, run.sources, run.command, position, evaluation)
+            write_text(folder / CARD, card)
+
+    with stop_requested() as stop:
+        position = loop.train(
             model,
             corpus,
             config,
-            checkpoints=folder / "checkpoints",
+            checkpoints=folder / CHECKPOINTS,
             checkpoint=checkpoint,
-            keep=keep,
-            report=_listeners(folder, step, surroundings),
+            keep_best=keep_best,
+            report=report,
             stop=stop,
             world=world,
         )
+    if checkpoint is not None and position == checkpoint.position:
+        log.info(
+            "%s: finished at step %d already; train longer with more --epochs, or start over with "
+            "--fresh", folder, step,
+        )  # fmt: skip
     return Result(folder, position, corpus, model)
 
 
-def _checksum(model: BiLM) -> float:
-    return sum(float(one.sum(dtype=torch.float64)) for one in model_tensors(model).values())
+# The folder of a run.
 
 
-def _initialise(model: BiLM, run: RunConfig) -> None:
-    """Give a fresh model the word vectors or the weights that the run is to start from."""
-    if run.word_vectors is not None:
-        share = set_word_vectors(model, Path(run.word_vectors))
-        log.info("%s: vectors for %.1f%% of the vocabulary", run.word_vectors, 100 * share)
-    if run.start_from is not None:
-        adopt(model, open_model(run.start_from).model)
+def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
+    """What a run was started with, and its settings."""
+    content = read_config(folder)
+    where = str(folder / CONFIG)
+    stages = {name: content.get(name) for name in (*STAGES, "model", "tokenizer")}
+    config = from_json(PretrainConfig, stages, where)
+    return from_json(RunConfig, content.get("run"), f"{where}: run"), config
 
 
-def _vocabulary(corpus: Corpus, config: PretrainConfig, run: RunConfig) -> Vocabulary:
+def _holds_run(folder: Path) -> bool:
+    return (folder / CONFIG).exists() and "run" in read_config(folder)
+
+
+def _has_progress(folder: Path) -> bool:
+    """Whether something of a run would be lost if it were started over."""
+    has_checkpoint = any((folder / CHECKPOINTS).glob("step-*"))
+    return _holds_run(folder) and (has_checkpoint or (folder / WEIGHTS).exists())
+
+
+def _check_folder(folder: Path, run: RunConfig, config: PretrainConfig, fresh: bool) -> None:
+    """Refuse a folder that cannot be written to, is not ours, or holds another unfinished run."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise UserError(f"{folder}: {there} is a file; choose another folder (--out)")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(
+            f"{folder}: no permission to write to {there}; choose another folder (--out)"
+        )
+    if not _holds_run(folder):
+        # A run that was killed before it wrote its settings has left its lock.
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+        if names and ".lock" not in names:
+            raise UserError(
+                f"{folder}: holds files that are not of a run ({min(names)}, …); choose a new or "
+                "empty folder (--out)"
+            )
+    elif _has_progress(folder) and not fresh:
+        before_run, before = read_run(folder)
+        training = replace(before.training, checkpoint_minutes=config.training.checkpoint_minutes)
+        if config.training.epochs > training.epochs and not training.frozen_share:
+            # Longer is fine. A frozen start is a fraction of the whole, so it would come again.
+            training = replace(training, epochs=config.training.epochs)
+        names = ("start_from", "word_vectors")
+        check_same_job(
+            folder,
+            {**to_json(replace(before, training=training)), **_pick(before_run, names)},
+            {**to_json(config), **_pick(run, names)},
+        )
+
+
+def _pick(run: RunConfig, names: Sequence[str]) -> Json:
+    return {name: getattr(run, name) for name in names}
+
+
+def _write_settings(folder: Path, run: RunConfig, config: PretrainConfig, corpus: Corpus) -> None:
+    """Write the vocabulary, then the settings, whose presence says that the folder is a run."""
     special = len(SPECIAL_WORDS)
-    made = build_vocabulary(
+    vocabulary = build_vocabulary(
         corpus.words[special:],
         corpus.counts[special:].tolist(),
         boundaries=corpus.train.documents,
         min_count=config.vocabulary.min_count,
         max_size=config.vocabulary.max_vocabulary,
     )
-    if len(made) == special:
+    if len(vocabulary) == special:
         raise UserError(
-            f"no word is seen {config.vocabulary.min_count} times; lower --min-count or give "
-            "more text"
+            f"no word occurs {config.vocabulary.min_count} times; lower --min-count or give more "
+            "text"
         )
-    if run.start_from is None:
-        return made
-    return starting_vocabulary(open_model(run.start_from).model, made)
+    if run.start_from is not None:
+        vocabulary = starting_vocabulary(open_model(run.start_from).model, vocabulary)
+    vocabulary.save(folder / VOCABULARY)
+    run = replace(
+        run,
+        corpus=corpus.fingerprint,
+        digest=corpus.digest,
+        vocabulary=sha256(folder / VOCABULARY),
+    )
+    stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
+    save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
 
 
-def _listeners(folder: Path, step: int, surroundings: Surroundings) -> Listener:
-    if not surroundings.world.is_first:
-        return all_of([])
-    listeners: list[Listener] = [JsonLog(folder / "log.jsonl", step)]
-    if surroundings.tensorboard:
-        listeners.append(TensorBoardLog(folder / "tensorboard"))
-    if surroundings.listener is not None:
-        listeners.append(surroundings.listener)
-    return all_of(listeners)
+def _remove_run(folder: Path) -> None:
+    """Delete what a run has written, its settings first, and nothing else."""
+    if _holds_run(folder):
+        for name in (CONFIG, WEIGHTS, VOCABULARY, CARD, LOG):
+            (folder / name).unlink(missing_ok=True)
+        for path in (folder / CHECKPOINTS).glob("step-*"):
+            remove_folder(path)
+        shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
+
+
+# The text of a run.
+
+
+def prepared_corpus(
+    run: RunConfig,
+    config: PretrainConfig,
+    cache: Path | None = None,
+    custom_tokenizer: Tokenizer | None = None,
+    on_documents: Callable[[int], None] | None = None,
+) -> Corpus:
+    """Prepare the text of a run, or load it from the cache."""
+    request = CorpusRequest(
+        sources=resolve(run.sources),
+        read=config.read,
+        tokenizer=config.tokenizer,
+        held_out_sources=resolve(run.held_out) if run.held_out else (),
+        held_out_share=config.vocabulary.held_out_share,
+    )
+    return prepare(request, cache=cache, custom_tokenizer=custom_tokenizer, progress=on_documents)
+
+
+def same_corpus(
+    run: RunConfig,
+    config: PretrainConfig,
+    cache: Path | None = None,
+    custom_tokenizer: Tokenizer | None = None,
+) -> Corpus:
+    """The text that a run was started with; prepared again if the cache was cleared."""
+    folder = (cache or cache_folder()) / "corpora" / run.corpus
+    if (folder / "corpus.json").exists():
+        return load_corpus(folder)
+    return prepared_corpus(run, config, cache, custom_tokenizer)
+
+
+def _shared_corpus(world: World, prepare_it: Callable[[], Corpus]) -> Corpus:
+    """Let one process prepare the text while the others wait."""
+    corpus = world.on_first(prepare_it)
+    folder = Path(world.broadcast("" if corpus is None else str(corpus.folder)))
+    return corpus or load_corpus(folder)
+
+
+def evaluate_run(
+    folder: Path | str, *, cache: Path | None = None, custom_tokenizer: Tokenizer | None = None
+) -> Evaluation:
+    """Evaluate a run's model on all of its held-out text."""
+    folder = Path(folder)
+    if folder.is_dir() and not _holds_run(folder):
+        raise UserError(
+            f"{folder}: does not say which text it was trained on, so its held-out text is not "
+            "known; name a text to evaluate on"
+        )
+    loaded = load_model(folder, custom_tokenizer=custom_tokenizer)
+    run, config = read_run(folder)
+    corpus = same_corpus(run, config, cache, custom_tokenizer)
+    check_same_job(folder, {"text": run.digest}, {"text": corpus.digest})
+    if not len(corpus.held_out):
+        raise UserError(f"{folder}: no text was held out of this run; name a text to evaluate on")
+    model = loaded.model
+    table = WordTable.of(corpus.words, model.vocabulary, spelled=model.config.spelled)
+    return evaluate(model, read(corpus.held_out, table, config.batching, HELD_OUT_ORDER))
+
+
+# The model a run starts with: random, with given word vectors, or another model's weights.
+
+
+def settings_of(folder: Path | str) -> PretrainConfig:
+    """The settings to train a model further with: those it was made with, if its folder says so.
+
+    An official model does not say how it was trained and has no softmax: that is learned first,
+    and the learning rate is low, in order not to lose what the model knows.
+    """
+    folder = Path(folder)
+    if not is_official(folder) and "run" in read_config(folder):
+        config = read_run(folder)[1]
+        return replace(config, training=replace(config.training, frozen_share=0.0))
+    model = describe(folder)
+    if model.model.softmax.loss != "none":
+        return PretrainConfig(tokenizer=model.tokenizer, model=model.model)
+    return PretrainConfig(
+        tokenizer=model.tokenizer,
+        model=replace(model.model, softmax=SoftmaxConfig(tied=False)),
+        training=TrainingConfig(
+            frozen_share=FROZEN_SHARE, learning_rate=GENTLE_RATE, schedule="one_cycle"
+        ),
+    )
+
+
+def fresh_model(config: BiLMConfig, vocabulary: Vocabulary, seed: int) -> BiLM:
+    """A model with random weights drawn from the seed; the global generator is left alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return BiLM(config, vocabulary)
+
+
+def set_word_vectors(model: BiLM, path: Path) -> float:
+    """Initialise word embeddings from a file; return the fraction of the vocabulary found.
+
+    Vectors shorter than the model's fill the first columns; the others stay random.
+    """
+    embeddings = model.token_layer.word_vectors
+    if embeddings is None:
+        raise UserError("word_vectors: a character model has no word vectors to initialise")
+    size = vector_size(path)
+    if size > embeddings.shape[1]:
+        raise UserError(
+            f"{path}: vectors of {size} numbers, but word_dim is {embeddings.shape[1]}; "
+            f"use --word-dim {size} or more"
+        )
+    vectors = read_word_vectors(path, model.vocabulary)
+    if not vectors:
+        raise UserError(f"{path}: none of its words is in the vocabulary")
+    with torch.no_grad():
+        for idx, vector in vectors.items():
+            embeddings[idx, :size] = torch.from_numpy(vector.copy())
+    return len(vectors) / len(model.vocabulary)
+
+
+def starting_vocabulary(other: BiLM, counted: Vocabulary) -> Vocabulary:
+    """The vocabulary of a run that starts from another model; `counted` is that of its text.
+
+    Words that the other model predicts or has vectors for keep their index. A character model
+    without a softmax, as official ones are, has no words to keep.
+    """
+    has_softmax = other.config.softmax.loss != "none"
+    if not has_softmax and other.config.input == "characters":
+        return counted
+    grown = other.vocabulary.grown(counted.words, counted.counts)
+    if has_softmax:
+        return grown
+    counts = dict(zip(counted.words, counted.counts, strict=True))
+    pairs = zip(grown.words, grown.counts, strict=True)
+    return Vocabulary(grown.words, tuple(counts.get(word, count) for word, count in pairs))
+
+
+def adopt(model: BiLM, other: BiLM) -> None:
+    """Copy another model's weights; words that it does not have keep their random ones."""
+
+    def fits(name: str, mine: Tensor | None, theirs: Tensor | None) -> bool:
+        if mine is None or theirs is None:
+            # A new cluster of an adaptive softmax, which the new words need.
+            return mine is not None and name.startswith("output.")
+        per_word = name.startswith(("token_layer.words", "output."))
+        return mine.shape[1:] == theirs.shape[1:] and (
+            len(mine) == len(theirs) or (per_word and len(mine) > len(theirs))
+        )
+
+    def shape(tensor: Tensor | None) -> str:
+        return "nothing" if tensor is None else str(tuple(tensor.shape))
+
+    mine, theirs = model_tensors(model), model_tensors(other)
+    problems = [
+        f"{name}: {shape(theirs.get(name))} there, {shape(mine.get(name))} here"
+        for name in sorted(mine.keys() | theirs.keys())
+        if not fits(name, mine.get(name), theirs.get(name))
+    ]
+    if problems:
+        raise UserError(
+            "the model to start from has another architecture than the settings ask for:\n  "
+            + "\n  ".join(problems)
+        )
+    for name, tensor in theirs.items():
+        mine[name][: len(tensor)] = tensor
