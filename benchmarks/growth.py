@@ -98,7 +98,7 @@ def whole_run(text: Path, threads: int) -> float:
     torch.set_num_threads(threads)
     once = replace(DEFAULT, training=replace(DEFAULT.training, epochs=1))
     with TemporaryDirectory() as folder:
-        around = dict(cache=Path(folder) / "cache")
+        around = {"cache": Path(folder) / "cache"}
         started = time.perf_counter()
         pretrain(str(text), Path(folder) / "run", once, **around)
         return time.perf_counter() - started

@@ -106,7 +106,7 @@ def stopped_at(look: int) -> Callable[[], AbstractContextManager[Callable[[], bo
 
 def stop(out: Path, look: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmo.classify.training.stopped_by_signals", stopped_at(look))
+        patch.setattr("elmo.classify.training.stop_requested", stopped_at(look))
         with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
             learned(out)
 
@@ -198,7 +198,7 @@ def test_a_damaged_checkpoint_is_named_and_the_training_begins_anew(
     path = unfinished(tmp_path / "out") / "step-000000001" / "training.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     assert_same(learned(tmp_path / "out"), whole)
-    assert "passing over a damaged checkpoint" in caplog.text
+    assert "skipping a damaged checkpoint" in caplog.text
 
 
 def test_another_training_is_refused_and_what_differs_is_named(tmp_path: Path) -> None:
@@ -206,9 +206,8 @@ def test_another_training_is_refused_and_what_differs_is_named(tmp_path: Path) -
     stop(out, 3)
     learning = replace(CONFIG.learning, seed=1, feature_memory=0.5)
     for other, named in (
-        (origin(replace(CONFIG, learning=learning), texts="c"), "other seed, texts;"),
-        (origin(bilm="c"), "other bilm;"),
-        (replace(origin(), version="0"), "other version;"),
+        (origin(replace(CONFIG, learning=learning), texts="c"), "seed: 0 before, 1 now\n  texts: "),
+        (origin(bilm="c"), "bilm: b before, c now"),
     ):
         with pytest.raises(UserError, match=named), kept_beside(out, other, 5.0):
             pass

@@ -13,7 +13,7 @@ import torch
 from tests.training.conftest import tiny_config
 
 from elmo.training.config import PretrainConfig
-from elmo.training.pretrain import pretrain, resume
+from elmo.training.pretrain import pretrain
 
 SOAK = bool(os.environ.get("ELMO_SOAK"))
 """Whether there is time for the long versions: make soak."""
@@ -23,13 +23,10 @@ SETTINGS = tiny_config(epochs=3, checkpoint_minutes=0.0)
 
 
 def train(folder: Path, config: PretrainConfig = SETTINGS) -> None:
-    """Train on the folder's text, or go on."""
+    """Train on the folder's text, or resume."""
     torch.set_num_threads(1)
-    around = dict(cache=folder / "cache")
-    if (folder / "run" / "config.json").exists():
-        resume(folder / "run", **around)
-    else:
-        pretrain([str(folder / "corpus.txt")], folder / "run", config, **around)
+    source = str(folder / "corpus.txt")
+    pretrain(source, folder / "run", config, cache=folder / "cache")
 
 
 def started(work: Callable[..., None], *arguments: Any) -> BaseProcess:

@@ -52,7 +52,7 @@ def test_a_damaged_checkpoint_is_passed_over(
         harmed = harm(path.read_bytes(), chance)
         path.write_bytes(harmed)
     train(tmp_path)
-    assert "passing over a damaged checkpoint" in caplog.text
+    assert "skipping a damaged checkpoint" in caplog.text
     # A flipped checksum accuses the file that it belongs to, but never another checkpoint.
     assert str(path.parent) in caplog.text
     assert final_bytes(tmp_path / "run") == final_bytes(undisturbed / "run")

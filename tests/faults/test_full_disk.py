@@ -54,7 +54,7 @@ def disk(tmp_path) -> Iterator[SmallDisk]:
 @pytest.mark.parametrize("leave", [0, 3000])
 def test_a_checkpoint_that_does_not_fit(disk, tmp_path, monkeypatch, leave):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=30)
-    around = dict(cache=tmp_path / "cache")
+    around = {"cache": tmp_path / "cache"}
     pretrain([str(corpus)], tmp_path / "whole", SETTINGS, **around)
     run = disk.path / "run"
     with monkeypatch.context() as patch:
@@ -73,14 +73,14 @@ def test_a_checkpoint_that_does_not_fit(disk, tmp_path, monkeypatch, leave):
 
 def test_a_corpus_that_does_not_fit(disk, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=3000)
-    around = dict(cache=disk.path / "cache")
+    around = {"cache": disk.path / "cache"}
     disk.fill(leave=20_000)
     with pytest.raises(UserError, match="the disk is full; free some space"):
         pretrain([str(corpus)], tmp_path / "run", SETTINGS, **around)
     assert not (tmp_path / "run").exists()
     assert not list((disk.path / "cache" / "corpora").iterdir()), "half a corpus was left"
     disk.free()
-    short = dict(cache=disk.path / "cache", on_report=stop_at_once)
+    short = {"cache": disk.path / "cache", "on_report": stop_at_once}
     with pytest.raises(KeyboardInterrupt):
         pretrain([str(corpus)], tmp_path / "run", SETTINGS, **short)
     assert len(list((disk.path / "cache" / "corpora").iterdir())) == 1
@@ -93,7 +93,7 @@ def stop_at_once(_: object) -> None:
 
 def test_vectors_that_do_not_fit(disk, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.txt", documents=40)
-    around = dict(cache=tmp_path / "cache")
+    around = {"cache": tmp_path / "cache"}
     pretrain([str(corpus)], tmp_path / "run", SETTINGS, **around)
     embedder = Embedder.from_pretrained(tmp_path / "run")
     texts = write_corpus(tmp_path / "texts.txt", documents=400, seed=5)

@@ -17,7 +17,7 @@ def test_a_dead_run_does_not_keep_others_out(tmp_path):
     checkpoints = tmp_path / "run" / "checkpoints"
     while process.is_alive() and not list(checkpoints.glob("step-*")):
         time.sleep(0.01)
-    with pytest.raises(UserError, match="another process is training here"):
+    with pytest.raises(UserError, match="another process is working here"):
         train(tmp_path)
     assert process.is_alive(), "the refused run disturbed the other one"
     process.kill()

@@ -16,10 +16,10 @@ from elmo.model_folder import load_tensors
 from elmo.text.config import Batching
 from elmo.training import loop as meter
 from elmo.training import pretrain as run
-from elmo.training.checkpoint import Position
 from elmo.training.config import PretrainConfig
 from elmo.training.distributed import World
-from elmo.training.pretrain import pretrain, resume
+from elmo.training.loop import Position
+from elmo.training.pretrain import pretrain
 
 NOISE = 2e-5
 
@@ -48,11 +48,14 @@ def train(world: World, folder: Path, name: str, config: PretrainConfig, stop: i
         run.stop_requested = _stops_after(stop if world.rank == world.size - 1 else 10**9)
     told: list[int] = []
     cache = folder / f"cache {name}"
-    around = {"cache": cache, "world": world}
-    if (folder / name / "config.json").exists():
-        result = resume(folder / name, **around)
-    else:
-        result = pretrain([str(folder / "corpus.txt")], folder / name, config, **around)
+    result = pretrain(
+        [str(folder / "corpus.txt")],
+        folder / name,
+        config,
+        cache=cache,
+        world=world,
+        on_documents=told.append,
+    )
     return Session(result.position, len(told))
 
 

@@ -25,69 +25,117 @@ from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 from elmo.training import loop
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.pretrain import (
-    RunConfig,
     adopt,
     fresh_model,
-    is_same_run,
-    make_run_folder,
     pretrain,
     read_run,
-    refuse_taken,
     resume,
     set_word_vectors,
     starting_vocabulary,
 )
 from elmo.training.reports import Report
 
-# The folder of a run: refused where it is taken, known again by a restart.
+# One gesture: the same call starts, resumes and, with more epochs, trains longer.
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path):
-    folder = tmp_path / "a" / "b"
-    refuse_taken(folder)
-    make_run_folder(folder)
-    make_run_folder(folder)
-    assert folder.is_dir()
-
-
-def test_a_file_in_the_way_is_named(tmp_path):
+def test_a_file_in_the_way_is_named(corpus_file, around, tiny, tmp_path):
     (tmp_path / "file").write_text("")
-    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(UserError, match="is a file"):
-            refuse_taken(place)
-        with pytest.raises(UserError, match="a part of this path is a file"):
-            make_run_folder(place)
+            pretrain([str(corpus_file)], out, tiny, **around)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_place_without_permission_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
+def test_a_folder_without_permission_is_refused(corpus_file, around, tiny, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(UserError, match="no permission"):
-        refuse_taken(tmp_path / "run")
+        pretrain([str(corpus_file)], tmp_path / "closed" / "run", tiny, **around)
 
 
-def test_a_restart_knows_its_run_by_text_and_settings(
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_folder_with_files_of_the_user_is_refused(corpus_file, around, tiny, tmp_path, fresh):
+    (tmp_path / "mine").mkdir()
+    for name in ("README.md", "config.json"):
+        (tmp_path / "mine" / name).write_text("{}")
+        with pytest.raises(UserError, match=r"not of a run|not the settings"):
+            pretrain([str(corpus_file)], tmp_path / "mine", tiny, fresh=fresh, **around)
+        assert {path.read_text() for path in (tmp_path / "mine").iterdir()} == {"{}"}
+
+
+def test_the_same_call_on_a_finished_run_changes_nothing(
+    corpus_file, around, tiny, tmp_path, caplog
+):
+    caplog.set_level("INFO")
+    first = pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
+    before = final_tensors(tmp_path / "run")
+    again = pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
+    assert again.position == first.position
+    assert final_tensors(tmp_path / "run") == before
+    assert "finished at step" in caplog.text
+
+
+def test_another_job_is_refused_and_all_that_differs_is_named(corpus_file, around, tiny, tmp_path):
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
+    before = final_tensors(tmp_path / "run")
+    other = replace(tiny, training=replace(tiny.training, seed=1, epochs=1, clip=0.5))
+    with pytest.raises(UserError, match="--fresh") as error:
+        pretrain([str(corpus_file)], tmp_path / "run", other, **around)
+    for named in ("seed: 0 before, 1 now", "epochs: 2 before, 1 now", "clip: 1.0 before, 0.5 now"):
+        assert named in str(error.value)
+    text = write_corpus(tmp_path / "other.txt", seed=1)
+    with pytest.raises(UserError, match=r"text: \w+… before, \w+… now"):
+        pretrain([str(text)], tmp_path / "run", tiny, **around)
+    assert final_tensors(tmp_path / "run") == before
+
+
+def test_text_is_known_by_its_content_and_checkpoints_may_come_more_often(
+    corpus_file, around, tiny, tmp_path
+):
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
+    moved = corpus_file.rename(tmp_path / "moved.txt")
+    often = replace(tiny, training=replace(tiny.training, checkpoint_minutes=0.0))
+    assert pretrain([str(moved)], tmp_path / "run", often, **around).finished
+    assert read_run(tmp_path / "run")[1] == often
+
+
+def test_fresh_starts_over_and_leaves_other_files(corpus_file, around, tiny, tmp_path):
+    run = tmp_path / "run"
+    pretrain([str(corpus_file)], run, tiny, **around)
+    (run / "notes.txt").write_text("mine")
+    other = replace(tiny, training=replace(tiny.training, seed=1))
+    assert pretrain([str(corpus_file)], run, other, fresh=True, **around).finished
+    pretrain([str(corpus_file)], tmp_path / "other", other, **around)
+    assert final_tensors(run) == final_tensors(tmp_path / "other")
+    assert (run / "notes.txt").read_text() == "mine"
+
+
+def test_a_run_that_never_trained_does_not_block_a_corrected_one(
     corpus_file, around, tiny, tmp_path, monkeypatch
 ):
-    folder = tmp_path / "run"
-    sources = (str(corpus_file),)
-    assert not is_same_run(folder, RunConfig(sources=sources), tiny)
-    first = pretrain(sources, folder, tiny, **around)
-    run, config = read_run(folder)
-    assert config == tiny
-    assert is_same_run(folder, RunConfig(sources=sources, command="another"), tiny)
-    assert not is_same_run(folder, RunConfig(sources=("other.txt",)), tiny)
-    assert not is_same_run(folder, run, tiny_config(seed=1))
-    with pytest.raises(UserError, match="holds a run already"):
-        pretrain(sources, folder, tiny, **around)
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    assert pretrain(sources, folder, tiny, **around).position == first.position
-    with pytest.raises(UserError, match="holds a run already"):
-        pretrain(sources, folder, tiny_config(seed=1), **around)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pretrain([str(corpus_file)], tmp_path / "run", tiny_config(seed=9), **around)
+    assert read_run(tmp_path / "run")[1].training.seed == 9
+    assert pretrain([str(corpus_file)], tmp_path / "run", tiny, **around).finished
+    assert read_run(tmp_path / "run")[1] == tiny
+
+
+@pytest.mark.parametrize("batching", ["documents", "stream"])
+def test_more_epochs_train_longer_exactly(corpus_file, around, tmp_path, batching):
+    """With a constant rate the past does not depend on the number of epochs."""
+    config = tiny_config(epochs=1, schedule="constant", warmup=0.0)
+    config = replace(config, batching=Batching(batching=batching, batch_tokens=96, window=16))
+    longer = replace(config, training=replace(config.training, epochs=3))
+    assert pretrain([str(corpus_file)], tmp_path / "parts", config, **around).finished
+    result = pretrain([str(corpus_file)], tmp_path / "parts", longer, **around)
+    assert (result.finished, result.position.epoch) == (True, 3)
+    pretrain([str(corpus_file)], tmp_path / "whole", longer, **around)
+    assert final_tensors(tmp_path / "parts") == final_tensors(tmp_path / "whole")
 
 
 def test_settings_are_written_last(corpus_file, around, tiny, tmp_path, monkeypatch):
-    """Without its settings a folder is no run yet, and the same command can start anew."""
+    """Without its settings a folder is no run yet, and the same command starts it."""
     folder = tmp_path / "run"
 
     def killed(*_: object) -> None:
@@ -98,8 +146,7 @@ def test_settings_are_written_last(corpus_file, around, tiny, tmp_path, monkeypa
         with pytest.raises(KeyboardInterrupt):
             pretrain([str(corpus_file)], folder, tiny, **around)
     assert (folder / "vocabulary.txt").exists()
-    assert not is_same_run(folder, RunConfig(sources=(str(corpus_file),)), tiny)
-    assert pretrain([str(corpus_file)], folder, replace(tiny), **around).finished
+    assert pretrain([str(corpus_file)], folder, tiny, **around).finished
 
 
 def final_tensors(run: Path) -> list[bytes]:
@@ -179,14 +226,14 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bytes(
             softmax=SoftmaxConfig(loss=loss, samples=6, cutoffs=(6, 9), tied=loss == "sampled"),
         ),
         batching=Batching(batching=batching, batch_tokens=96, window=16),
-        training=TrainingConfig(epochs=2),
+        training=TrainingConfig(epochs=2, precision="fp32"),
     )
     pretrain([str(corpus_file)], tmp_path / "whole", config, **around)
     with monkeypatch.context() as patch:
         patch.setattr("elmo.training.pretrain.stop_requested", stop_after(steps))
         half = pretrain([str(corpus_file)], tmp_path / "parts", config, **around)
         assert not half.finished
-    assert resume(tmp_path / "parts", **around).finished
+    assert pretrain([str(corpus_file)], tmp_path / "parts", config, **around).finished
     assert final_tensors(tmp_path / "whole") == final_tensors(tmp_path / "parts")
 
 
@@ -195,15 +242,12 @@ import sys
 from pathlib import Path
 from typing import Any
 import torch
-from elmo.training.pretrain import pretrain, resume
+from elmo.training.pretrain import pretrain
 from tests.training.conftest import tiny_config
 torch.set_num_threads(2)
 corpus, run, cache = sys.argv[1:4]
-around = dict(cache=Path(cache))
-if (Path(run) / "config.json").exists():
-    resume(run, **around)
-else:
-    pretrain([corpus], run, tiny_config(epochs=4, checkpoint_minutes=0.0), **around)
+config = tiny_config(epochs=4, checkpoint_minutes=0.0)
+pretrain([corpus], run, config, cache=Path(cache))
 """
 
 
@@ -246,7 +290,7 @@ def test_kill_9_at_any_moment_changes_nothing(whole_run, corpus_file, tmp_path):
     assert final_tensors(whole_run) == final_tensors(tmp_path / "parts")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_saves_the_current_step_and_the_run_goes_on(
     whole_run, corpus_file, tmp_path, number
 ):
@@ -300,14 +344,6 @@ def test_the_saved_model_is_the_best_one_not_the_last(corpus_file, around, tmp_p
     assert any(not torch.equal(best[name], final[name]) for name in best)
 
 
-def test_a_folder_with_a_run_is_not_overwritten(corpus_file, around, tiny, tmp_path):
-    pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
-    before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    with pytest.raises(UserError, match="holds a run already"):
-        pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-
-
 def test_a_changed_text_or_vocabulary_is_refused_on_resume(corpus_file, tiny, tmp_path):
     around = {"cache": tmp_path / "cache"}
     pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
@@ -341,7 +377,7 @@ def test_all_contradictions_are_reported_at_once(corpus_file, around, tmp_path):
 
 def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
     config = tiny_config(learning_rate=1e38, clip=0.0, schedule="constant", warmup=0.0)
-    with pytest.raises(UserError, match="no longer a number at step"):
+    with pytest.raises(UserError, match="NaN or infinite at step"):
         pretrain([str(corpus_file)], tmp_path / "run", config, **around)
 
 

@@ -155,12 +155,16 @@ def pretrain(
     with ExitStack() as held:
 
         def start() -> None:
+            # A text without a vocabulary leaves no folder behind.
+            vocabulary = None
+            if fresh or not _has_progress(folder):
+                vocabulary = _vocabulary(run, config, corpus)
             held.enter_context(locked(folder))
             _check_folder(folder, run, config, fresh)
             if fresh:
                 _remove_run(folder)
-            if not _has_progress(folder):
-                _write_settings(folder, run, config, corpus)
+            if vocabulary is not None and not _has_progress(folder):
+                _write_settings(folder, run, config, corpus, vocabulary)
                 return
             check_same_job(folder, {"text": read_run(folder)[0].digest}, {"text": corpus.digest})
             content = read_config(folder)  # epochs may have been raised
@@ -188,7 +192,6 @@ def resume(
         world.on_first(lambda: held.enter_context(locked(folder)))
         run, config = read_run(folder)
         corpus = _shared_corpus(world, lambda: same_corpus(run, config, cache, custom_tokenizer))
-        check_same_job(folder, {"text": run.digest}, {"text": corpus.digest})
         return _run(folder, corpus, device, world, tensorboard, on_report)
 
 
@@ -332,8 +335,7 @@ def _pick(run: RunConfig, names: Sequence[str]) -> Json:
     return {name: getattr(run, name) for name in names}
 
 
-def _write_settings(folder: Path, run: RunConfig, config: PretrainConfig, corpus: Corpus) -> None:
-    """Write the vocabulary, then the settings, whose presence says that the folder is a run."""
+def _vocabulary(run: RunConfig, config: PretrainConfig, corpus: Corpus) -> Vocabulary:
     special = len(SPECIAL_WORDS)
     vocabulary = build_vocabulary(
         corpus.words[special:],
@@ -347,8 +349,15 @@ def _write_settings(folder: Path, run: RunConfig, config: PretrainConfig, corpus
             f"no word occurs {config.vocabulary.min_count} times; lower --min-count or give more "
             "text"
         )
-    if run.start_from is not None:
-        vocabulary = starting_vocabulary(open_model(run.start_from).model, vocabulary)
+    if run.start_from is None:
+        return vocabulary
+    return starting_vocabulary(open_model(run.start_from).model, vocabulary)
+
+
+def _write_settings(
+    folder: Path, run: RunConfig, config: PretrainConfig, corpus: Corpus, vocabulary: Vocabulary
+) -> None:
+    """Write the vocabulary, then the settings, whose presence says that the folder is a run."""
     vocabulary.save(folder / VOCABULARY)
     run = replace(
         run,
@@ -400,8 +409,15 @@ def same_corpus(
     """The text that a run was started with; prepared again if the cache was cleared."""
     folder = (cache or cache_folder()) / "corpora" / run.corpus
     if (folder / "corpus.json").exists():
-        return load_corpus(folder)
-    return prepared_corpus(run, config, cache, custom_tokenizer)
+        corpus = load_corpus(folder)
+    else:
+        corpus = prepared_corpus(run, config, cache, custom_tokenizer)
+    if corpus.digest != run.digest:
+        raise UserError(
+            f"the text of this run has changed since it started ({', '.join(run.sources)}); "
+            "restore the files as they were"
+        )
+    return corpus
 
 
 def _shared_corpus(world: World, prepare_it: Callable[[], Corpus]) -> Corpus:
@@ -424,7 +440,6 @@ def evaluate_run(
     loaded = load_model(folder, custom_tokenizer=custom_tokenizer)
     run, config = read_run(folder)
     corpus = same_corpus(run, config, cache, custom_tokenizer)
-    check_same_job(folder, {"text": run.digest}, {"text": corpus.digest})
     if not len(corpus.held_out):
         raise UserError(f"{folder}: no text was held out of this run; name a text to evaluate on")
     model = loaded.model
