@@ -78,7 +78,7 @@ def measure(what: str, source: str, cache: Path, steps: int) -> None:
             DEFAULT,
             checkpoints=cache / "checkpoints" / Path(source).stem,
             checkpoint=None,
-            keep=lambda position, evaluation: None,
+            keep_best=lambda position, evaluation: None,
             report=lambda report: None,
             stop=lambda: next(left, None) is None,
             world=World(),

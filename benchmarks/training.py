@@ -214,7 +214,7 @@ def run_ours(
             config,
             checkpoints=Path(checkpoints),
             checkpoint=None,
-            keep=lambda position, evaluation: None,
+            keep_best=lambda position, evaluation: None,
             report=report,
             stop=stop,
             world=World(),

@@ -33,32 +33,30 @@ from elmo.classify.features import (
 from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.classify.training import (
     EpochReport,
-    EpochSoFar,
-    LossIsNoNumberError,
-    Origin,
+    LossIsNaNError,
     Phase,
-    Read,
-    Standing,
+    PhaseState,
     StepReport,
-    Surroundings,
     Task,
     Trained,
-    _class_weights,
     best_epoch,
     build_optimizers,
     classifier_card,
     clip_gradients,
     fine_tuning_phase,
-    kept_beside,
+    job_of,
     kept_epoch,
     learn,
+    make_task,
     network_phase,
     scores_of,
     set_rates,
     train,
     train_classifier,
     unfinished,
+    unfinished_job,
 )
+from elmo.config import Json
 from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Progress
 from elmo.errors import ConfigError, UserError
@@ -76,16 +74,18 @@ LOOKS = 28
 each of four epochs."""
 
 
-def origin(config: ClassifierConfig = CONFIG, texts: str = "a", bilm: str = "b") -> Origin:
-    return Origin(config=config, texts=texts, bilm=bilm, word_vectors=None)
+def job(config: ClassifierConfig = CONFIG, texts: str = "a", bilm: str = "b") -> Json:
+    return job_of(config, texts, bilm, None)
 
 
 def learned(
     out: Path, *, minutes: float = 5.0, on_texts: Callable[[Progress], None] = lambda report: None
 ) -> Trained:
-    with kept_beside(out, origin(), minutes) as checkpoints:
-        around = Surroundings(out.parent, on_texts=on_texts, checkpoints=checkpoints)
-        return train(toy_model(), DATA, CONFIG, around, VECTORS)
+    with unfinished_job(out, job(), minutes) as checkpoints:
+        return train(
+            toy_model(), DATA, CONFIG, word_vectors=VECTORS, scratch=out.parent,
+            on_texts=on_texts, checkpoints=checkpoints,
+        )  # fmt: skip
 
 
 def stopped_at(look: int) -> Callable[[], AbstractContextManager[Callable[[], bool]]]:
@@ -107,7 +107,7 @@ def stopped_at(look: int) -> Callable[[], AbstractContextManager[Callable[[], bo
 def stop(out: Path, look: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmo.classify.training.stop_requested", stopped_at(look))
-        with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+        with pytest.raises(KeyboardInterrupt, match="the same command resumes"):
             learned(out)
 
 
@@ -176,9 +176,11 @@ def test_a_checkpoint_is_written_when_it_is_time_to(whole: Trained, tmp_path: Pa
         if len(seen) == 9:
             raise lost
 
-    with pytest.raises(KeyError, match="power"), kept_beside(out, origin(), 0.0) as checkpoints:
-        train(toy_model(), DATA, CONFIG, Surroundings(tmp_path, fail, checkpoints=checkpoints),
-              VECTORS)  # fmt: skip
+    with pytest.raises(KeyError, match="power"), unfinished_job(out, job(), 0.0) as checkpoints:
+        train(
+            toy_model(), DATA, CONFIG, word_vectors=VECTORS, scratch=tmp_path, on_report=fail,
+            checkpoints=checkpoints,
+        )  # fmt: skip
     assert seen == [f"step-{number:09d}" for number in range(1, 10)]
     again = learned(out)
     assert_same(again, whole)
@@ -186,7 +188,7 @@ def test_a_checkpoint_is_written_when_it_is_time_to(whole: Trained, tmp_path: Pa
 
 
 def test_a_training_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), kept_beside(tmp_path / "out", origin(), 5.0):
+    with pytest.raises(KeyError), unfinished_job(tmp_path / "out", job(), 5.0):
         raise KeyError
     assert not list(tmp_path.iterdir())
 
@@ -206,19 +208,41 @@ def test_another_training_is_refused_and_what_differs_is_named(tmp_path: Path) -
     stop(out, 3)
     learning = replace(CONFIG.learning, seed=1, feature_memory=0.5)
     for other, named in (
-        (origin(replace(CONFIG, learning=learning), texts="c"), "seed: 0 before, 1 now\n  texts: "),
-        (origin(bilm="c"), "bilm: b before, c now"),
+        (job(replace(CONFIG, learning=learning), texts="c"), "seed: 0 before, 1 now\n  texts: "),
+        (job(bilm="c"), "bilm: b before, c now"),
     ):
-        with pytest.raises(UserError, match=named), kept_beside(out, other, 5.0):
+        with pytest.raises(UserError, match=named), unfinished_job(out, other, 5.0):
             pass
     assert unfinished(out).exists()
+
+
+def test_another_version_of_elmo_may_resume(tmp_path: Path) -> None:
+    stop(tmp_path / "out", 3)
+    newer = {**job(), "version": "99"}
+    with unfinished_job(tmp_path / "out", newer, 5.0) as checkpoints:
+        assert checkpoints.phase == "network"
+
+
+def test_fresh_deletes_the_checkpoints_and_nothing_that_is_not_ours(tmp_path: Path) -> None:
+    stop(tmp_path / "out", 3)
+    with unfinished_job(tmp_path / "out", job(texts="c"), 5.0, fresh=True) as checkpoints:
+        assert checkpoints.phase is None
+    mine = unfinished(tmp_path / "out") / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with (
+        pytest.raises(UserError, match="not of elmo"),
+        unfinished_job(tmp_path / "out", job(), 5.0),
+    ):
+        pass
+    assert mine.read_text() == "mine"
 
 
 def test_where_layers_are_kept_may_change(tmp_path: Path) -> None:
     out = tmp_path / "out"
     stop(out, 3)
     elsewhere = replace(CONFIG, learning=replace(CONFIG.learning, feature_memory=0.5))
-    with kept_beside(out, origin(elsewhere), 5.0) as checkpoints:
+    with unfinished_job(out, job(elsewhere), 5.0) as checkpoints:
         assert checkpoints.phase == "network"
 
 
@@ -229,15 +253,15 @@ def test_what_a_process_that_died_left_half_written_is_removed(tmp_path: Path) -
     for name in (*left, *others):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").touch()
-    with kept_beside(tmp_path / "out", origin(), 5.0):
+    with unfinished_job(tmp_path / "out", job(), 5.0):
         pass
     assert {path.name for path in tmp_path.iterdir()} == set(others)
 
 
 def test_two_processes_cannot_make_the_same_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with kept_beside(out, origin(), 5.0):
-        with pytest.raises(UserError, match="another process"), kept_beside(out, origin(), 5.0):
+    with unfinished_job(out, job(), 5.0):
+        with pytest.raises(UserError, match="another process"), unfinished_job(out, job(), 5.0):
             pass
         assert unfinished(out).exists()
 
@@ -338,13 +362,14 @@ def test_words_of_development_texts_alone_have_no_vector() -> None:
 
 
 def test_balanced_weights_make_classes_count_alike() -> None:
-    classes = np.array([0, 0, 0, 1])
-    balanced = replace(BASE.learning, class_weights="balanced")
-    weights = _class_weights(classes, 2, replace(BASE, learning=balanced))
-    assert weights is not None
-    sums = np.bincount(classes, weights=weights.numpy()[classes])
-    np.testing.assert_allclose(sums, [2, 2], rtol=1e-6)
-    assert _class_weights(classes, 2, BASE) is None
+    rows = [row for row in range(len(DATA.texts)) if DATA.labels[row] == "animals" or row % 3 == 0]
+    balanced = replace(BASE, learning=replace(BASE.learning, class_weights="balanced"))
+    _, task = make_task(MODEL, DATA.select(rows), balanced)
+    assert task.class_weights is not None
+    classes = task.classes[task.split.train]
+    sums = np.bincount(classes, weights=task.class_weights.numpy()[classes])
+    np.testing.assert_allclose(sums, [len(classes) / 2] * 2, rtol=1e-6)
+    assert make_task(MODEL, DATA, BASE)[1].class_weights is None
 
 
 def test_the_same_seed_gives_the_same_classifier_and_leaves_chance_alone() -> None:
@@ -362,10 +387,10 @@ def test_layers_computed_before_change_nothing(tmp_path: Path) -> None:
     words = tokenize_texts(MODEL, DATA.texts, 100)
     texts = TokenizedTexts(words, build_task_vocabulary(words, 1))
     features = FrozenFeatures.compute(texts, MODEL.model, memory=1, folder=tmp_path)
-    given = train(MODEL, DATA, BASE, Surroundings(features=features))
+    given = train(MODEL, DATA, BASE, features=features)
     np.testing.assert_array_equal(given.probabilities, train(MODEL, DATA, BASE).probabilities)
     with pytest.raises(UserError, match="other texts"):
-        train(MODEL, toy_texts(seed=8), BASE, Surroundings(features=features))
+        train(MODEL, toy_texts(seed=8), BASE, features=features)
 
 
 def test_mistakes_are_told() -> None:
@@ -381,17 +406,17 @@ def test_mistakes_are_told() -> None:
 # What is saved of a phase under way is all that it takes to go on.
 
 
-def stand(seed: int, steps: int) -> Standing:
+def stand(seed: int, steps: int) -> PhaseState:
     """Two modules, one without weights, after so many steps."""
     torch.manual_seed(seed)
     layer = nn.Linear(3, 2)
-    standing = Standing("network", [layer, nn.Dropout()], [AdamW(layer.parameters(), lr=0.1)], [])
+    standing = PhaseState("network", [layer, nn.Dropout()], [AdamW(layer.parameters(), lr=0.1)], [])
     for _ in range(steps):
         go(standing)
     return standing
 
 
-def go(standing: Standing) -> None:
+def go(standing: PhaseState) -> None:
     (optimizer,) = standing.optimizers
     optimizer.zero_grad()
     standing.modules[0](torch.ones(1, 3)).square().sum().backward()
@@ -406,24 +431,19 @@ def test_a_restored_phase_goes_the_same_way_on_and_back() -> None:
         go(standing)
     for mine, theirs in zip(*(two.modules[0].parameters() for two in (one, other)), strict=True):
         assert torch.equal(mine, theirs)
-    other.go_back()
+    other.restore_kept_weights()
     for mine, before in zip(other.modules[0].parameters(), kept, strict=True):
         assert torch.equal(mine, before)
 
 
 def test_kept_weights_do_not_move_with_the_modules() -> None:
     standing = stand(seed=0, steps=1)
-    standing.keep()
+    standing.keep_weights()
     kept = standing.modules[0].weight.detach().clone()  # pyright: ignore
     go(standing)
     assert not torch.equal(standing.modules[0].weight, kept)  # pyright: ignore
-    standing.go_back()
+    standing.restore_kept_weights()
     assert torch.equal(standing.modules[0].weight, kept)  # pyright: ignore
-
-
-def test_an_epoch_counts_its_batches() -> None:
-    epoch = EpochSoFar().after_batch(2.0, 0.5).after_batch(3.0, 0.75)
-    assert epoch == EpochSoFar(batches=2, summed=5.0, seconds=0.75)
 
 
 # The card says what the figures say.
@@ -552,7 +572,7 @@ def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> No
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
     write_toy(tmp_path)
-    with pytest.raises(UserError, match="already exists"):
+    with pytest.raises(UserError, match="exists already"):
         train_classifier(str(tmp_path / "train.csv"), tmp_path / "bilm", tmp_path / "bilm")
 
 
@@ -636,7 +656,7 @@ def test_scores_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
     scores = scores_of(setting.network, setting.phase, rows, setting.task.texts.lengths)
     for place, row in enumerate(rows):
         with torch.no_grad():
-            alone = setting.network(setting.phase.read([int(row)], None).layers)[0]
+            alone = setting.network(setting.phase.read([int(row)], None)[0])[0]
         torch.testing.assert_close(scores[place], alone, rtol=0, atol=1e-5)
 
 
@@ -655,16 +675,16 @@ def test_a_loss_that_is_no_number_stops_and_restores(tmp_path: Path) -> None:
     per_epoch = -(-len(setting.task.split.train) // 8)
     calls = 0
 
-    def spoiled(rows: object, random: object) -> Read:
+    def spoiled(rows: object, random: object) -> tuple[TextLayers, None]:
         nonlocal calls
         calls += random is not None
         read = setting.phase.read(rows, random)  # pyright: ignore
         if calls == per_epoch + 2:
-            read.layers.layers.values.fill_(torch.nan)  # pyright: ignore
+            read[0].layers.values.fill_(torch.nan)  # pyright: ignore
         return read
 
     phase = Phase("network", 3, setting.phase.parts, spoiled)  # pyright: ignore
-    with pytest.raises(LossIsNoNumberError, match=r"epoch 2 \(network\).*epoch 1 is kept"):
+    with pytest.raises(LossIsNaNError, match=r"epoch 2 \(network\).*epoch 1 is kept"):
         setting.learn(phase)
     assert setting.accuracy() == setting.history[0].development_accuracy
     assert all(torch.isfinite(one).all() for one in setting.network.state_dict().values())
@@ -722,10 +742,10 @@ def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
 
 def test_the_language_model_loss_joins_in_training_only() -> None:
     random = Randomness.of(0, 0, torch.device("cpu"))
-    assert phase(language_weight=0.0).read([0], random).language_loss is None
+    assert phase(language_weight=0.0).read([0], random)[1] is None
     one = phase(language_weight=0.5)
-    assert one.read([0], None).language_loss is None
-    loss = one.read([0], random).language_loss
+    assert one.read([0], None)[1] is None
+    loss = one.read([0], random)[1]
     assert loss is not None
     assert float(loss.detach()) > 0
 

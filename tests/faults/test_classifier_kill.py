@@ -62,12 +62,12 @@ def test_kill_9_again_and_again_changes_nothing(undisturbed: Path, tmp_path: Pat
         assert not (tmp_path / "out").exists()
     end = ended(start(undisturbed, tmp_path / "out"))
     assert end.code == 0
-    assert "going on in epoch" in end.told
+    assert "resuming in epoch" in end.told
     assert weights(tmp_path / "out") == weights(undisturbed / "whole")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_says_how_to_go_on(
     undisturbed: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -76,6 +76,6 @@ def test_a_signal_says_how_to_go_on(
     process.send_signal(number)
     end = ended(process)
     assert end.code == 130
-    assert "the same command goes on from there" in end.told
+    assert "the same command resumes" in end.told
     assert ended(start(undisturbed, tmp_path / "out")).code == 0
     assert weights(tmp_path / "out") == weights(undisturbed / "whole")

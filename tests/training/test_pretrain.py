@@ -350,7 +350,7 @@ def test_a_changed_text_or_vocabulary_is_refused_on_resume(corpus_file, tiny, tm
     vocabulary = tmp_path / "run" / "vocabulary.txt"
     original = vocabulary.read_text()
     vocabulary.write_text(original + "zebra\t1\n")
-    with pytest.raises(UserError, match="not the vocabulary this run started with"):
+    with pytest.raises(UserError, match="not the vocabulary this run was started with"):
         resume(tmp_path / "run", **around)
     vocabulary.write_text(original)
     write_corpus(corpus_file, seed=1)

@@ -87,7 +87,7 @@ def _add_table(command: Command) -> None:
 
 def run_train(args: Arguments) -> int:
     """Train, show progress, print the metrics."""
-    from elmo.classify.training import Surroundings, train_classifier
+    from elmo.classify.training import train_classifier
     from elmo.runtime import set_device
 
     set_device(args.device, args.threads)
@@ -105,7 +105,8 @@ def run_train(args: Arguments) -> int:
             precision=args.saved_precision,
             device=args.device,
             command=args.command_line,
-            surroundings=Surroundings(args.out.parent, training_progress(display), texts),
+            on_report=training_progress(display),
+            on_texts=texts,
             word_vectors=args.word_vectors,
             checkpoint_minutes=args.checkpoint_minutes,
         )
