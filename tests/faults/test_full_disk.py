@@ -18,7 +18,7 @@ from tests.training.test_pretrain import stop_after
 from elmo.embed.embedder import Embedder
 from elmo.embed.files import embed_text
 from elmo.errors import UserError
-from elmo.training.checkpoint import newest_checkpoint
+from elmo.training.loop import load
 from elmo.training.pretrain import pretrain, resume
 
 SIZE = 8 << 20
@@ -60,11 +60,11 @@ def test_a_checkpoint_that_does_not_fit(disk, tmp_path, monkeypatch, leave):
     with monkeypatch.context() as patch:
         patch.setattr("elmo.training.pretrain.stop_requested", stop_after(5))
         pretrain([str(corpus)], run, SETTINGS, **around)
-    before = newest_checkpoint(run / "checkpoints").position
+    before = load(run / "checkpoints").position
     disk.fill(leave)
     with pytest.raises(UserError, match="the disk is full; free some space"):
         resume(run, **around)
-    assert newest_checkpoint(run / "checkpoints").position.step >= before.step
+    assert load(run / "checkpoints").position.step >= before.step
     assert not list((run / "checkpoints").glob(".*.partial")), "space is lost to a failed write"
     disk.free()
     assert resume(run, **around).finished

@@ -17,7 +17,7 @@ from tests.training.conftest import write_corpus
 
 from elmo import files
 from elmo.model_folder import load_model, load_tensors
-from elmo.training.checkpoint import newest_checkpoint
+from elmo.training.loop import load
 from elmo.training.pretrain import read_run
 
 KILLS = 200 if SOAK else 20
@@ -49,7 +49,7 @@ def assert_all_readable(folder: Path, caplog) -> None:
     run = folder / "run"
     with caplog.at_level(logging.WARNING):
         caplog.clear()
-        newest_checkpoint(run / "checkpoints")
+        load(run / "checkpoints")
         assert "damaged" not in caplog.text
     for checkpoint in (run / "checkpoints").glob("step-*"):
         assert load_tensors(checkpoint / "model.safetensors")

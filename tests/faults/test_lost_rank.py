@@ -15,7 +15,7 @@ from tests.training.conftest import write_corpus
 from tests.worlds import free_port
 
 from elmo.model_folder import load_tensors
-from elmo.training.checkpoint import newest_checkpoint
+from elmo.training.loop import load
 
 FLAGS = [
     "--min-count", "1", "--held-out-share", "0.1", "--word-dim", "8", "--hidden", "8",
@@ -66,7 +66,7 @@ def undisturbed(tmp_path_factory) -> Path:
 
 
 def assert_as_good(folder: Path, whole: Path) -> None:
-    mine, theirs = (newest_checkpoint(one / "run" / "checkpoints") for one in (folder, whole))
+    mine, theirs = (load(one / "run" / "checkpoints") for one in (folder, whole))
     assert mine.position.finished
     assert (mine.position.step, mine.position.targets) == (
         theirs.position.step,

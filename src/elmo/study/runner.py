@@ -67,7 +67,7 @@ from elmo.study.rows import (
 )
 from elmo.training.checkpoint import locked
 from elmo.training.config import DEFAULT, QUICK, PretrainConfig
-from elmo.training.pretrain import Surroundings, pretrain, read_run, resume
+from elmo.training.pretrain import pretrain, read_run
 from elmo.training.reports import StepReport
 
 PRETRAINING_WORK, READING_WORK = 40.0, 11.0
@@ -452,21 +452,20 @@ def _pretrained(
     if not done.is_file():
         state, started = "done", time.monotonic()
         on_progress(_pretraining_progress(study, name, config, "running"))
-        around = Surroundings(
+        times = [entry["time"] for entry in _log(folder) if "time" in entry]
+        before = times[-1] - times[0] if times else 0.0
+        write_json_lines(text, ({"text": one} for one in parts.train.texts))
+        result = pretrain(
+            str(text),
+            folder,
+            config,
             cache=study.folder / "cache",
-            listener=lambda report: (
+            on_report=lambda report: (
                 on_progress(_pretraining_progress(study, name, config, "running", report.done))
                 if isinstance(report, StepReport)
                 else None
             ),
         )
-        times = [entry["time"] for entry in _log(folder) if "time" in entry]
-        before = times[-1] - times[0] if times else 0.0
-        if (folder / CONFIG).exists():
-            result = resume(folder, around)
-        else:
-            write_json_lines(text, ({"text": one} for one in parts.train.texts))
-            result = pretrain(str(text), folder, config, surroundings=around)
         if not result.finished:
             raise KeyboardInterrupt
         write_json(done, {"seconds": before + time.monotonic() - started})
