@@ -141,6 +141,11 @@ def test_help_all_lists_every_setting_with_its_default(capsys: pytest.CaptureFix
     assert "training.clip" not in shown(capsys, "pretrain", "--help")
 
 
+def test_a_resumed_run_takes_no_fresh_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", "--resume", "somewhere", "--fresh"]) == 2
+    assert "--resume uses the run's own settings, but fresh came with it" in capsys.readouterr().err
+
+
 def test_options_and_arguments_come_in_any_order() -> None:
     _, args = parse(["embed", "a.txt", "--out", "v.npz", "b.txt", "--threads=2", "c.txt"])
     assert args.sources == ["a.txt", "b.txt", "c.txt"]

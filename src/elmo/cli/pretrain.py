@@ -63,6 +63,7 @@ def pretrain_command() -> Command:
     )
     add_device(command)
     command.option("--tensorboard", "Write TensorBoard logs (extra: track).", rare=True)
+    command.option("--fresh", "Start over: delete the run that the folder holds.")
     command.option("--resume FOLDER", "Resume the run in this folder.", type=Path, rare=True)
     add_cache(command)
     add_preset(
@@ -112,6 +113,7 @@ def run_pretrain(args: Arguments) -> int:
                     held_out=args.held_out,
                     init_from=args.start_from,
                     word_vectors=args.word_vectors,
+                    fresh=args.fresh,
                     device=device,
                     cache=args.cache,
                     world=world,
@@ -136,6 +138,7 @@ def _refuse_settings(args: Arguments) -> None:
         "start_from": args.start_from,
         "word_vectors": args.word_vectors,
         "held_out": args.held_out,
+        "fresh": args.fresh,
         "config": args.config != PretrainConfig(),
     }
     changed = [name for name, value in typed.items() if value]
