@@ -26,12 +26,12 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 # whenever the code gets there.
 LIMITS = {
     "files": 95,
-    "lines": 22_730,  # goal: 19,500
-    "private helpers called once": 276,  # goal: 150
-    "dataclasses": 169,  # goal: 120
-    "longest import chain": 20,  # goal: 13
-    "files of encode": 13,  # goal: 10
-    "switches of encode": 43,  # goal: 22
+    "lines": 21_620,  # goal: 19,500
+    "private helpers called once": 175,  # goal: 150
+    "dataclasses": 136,  # goal: 120
+    "longest import chain": 18,  # goal: 13
+    "files of encode": 10,
+    "switches of encode": 27,  # goal: 22
     "files of elmo embed": 26,  # goal: 22
     "files of elmo pretrain": 29,  # goal: 24
     "files of elmo classify train": 38,  # goal: 30

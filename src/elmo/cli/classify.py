@@ -50,6 +50,7 @@ def classify_train_command() -> Command:
     command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
     add_model(command)
     command.option("--test SOURCE ...", "Labelled texts to measure on.")
+    command.option("--fresh", "Start over: delete the classifier that the folder holds.")
     command.option(
         "--word-vectors FILE",
         "Initialise task embeddings from this file (word2vec or GloVe format); its first "
@@ -108,6 +109,7 @@ def run_train(args: Arguments) -> int:
             on_report=training_progress(display),
             on_texts=texts,
             word_vectors=args.word_vectors,
+            fresh=args.fresh,
             checkpoint_minutes=args.checkpoint_minutes,
         )
     trained, mix = run.trained, run.trained.classifier.network.mix
