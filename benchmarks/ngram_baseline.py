@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.language_model import score
-from elmo.model_folder import load_model
+from elmo.language_model import open_model, score
 from elmo.text.corpus import Shards
 from elmo.text.vocabulary import BEGIN, END
 from elmo.training.pretrain import read_run, same_corpus
@@ -292,7 +291,7 @@ def main() -> None:
 
 def compare(folder: Path) -> list[dict[str, str | int | float]]:
     """Perplexity of both models, averaged over the directions, on parts of the held-out text."""
-    loaded = load_model(folder)
+    loaded = open_model(folder)
     run, config = read_run(folder)
     corpus = same_corpus(run, config)
     vocabulary = loaded.model.vocabulary

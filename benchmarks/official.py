@@ -37,8 +37,7 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.bilm.tokens import WordCache
 from elmo.embed.embedder import Embedder
-from elmo.model_folder import LoadedModel
-from elmo.official.format import save_official
+from elmo.language_model import LanguageModel
 from elmo.runtime import keep_freed_memory
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
@@ -299,7 +298,7 @@ def make_model(folder: Path, size: str) -> Path:
     )
     torch.manual_seed(SEED)
     model = BiLM(config, Vocabulary(SPECIAL_WORDS, (0, 0, 0)))
-    save_official(LoadedModel(model, TokenizerConfig()), folder)
+    LanguageModel(model).save_official(folder)
     return folder
 
 

@@ -14,8 +14,8 @@ from tests.bilm import numpy_bilm
 from tests.tiny_models import make_model
 
 from elmo.errors import UserError
-from elmo.evaluate import Averages, DirectionMetrics, Evaluation, averaged, evaluate, evaluate_text
-from elmo.model_folder import LoadedModel
+from elmo.evaluate import Averages, DirectionMetrics, Evaluation, averaged, evaluate
+from elmo.language_model import LanguageModel, evaluate_text
 from elmo.text.batching import pack_texts
 from elmo.text.config import Batching, ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
@@ -36,7 +36,7 @@ class Stored:
     logits: list[numpy_bilm.Array]
 
 
-def brute_force(loaded: LoadedModel, *, backward: bool) -> Stored:
+def brute_force(loaded: LanguageModel, *, backward: bool) -> Stored:
     model = loaded.model
     known = {word: place for place, word in enumerate(model.vocabulary.words)}
     stack = model.backward_stack if backward else model.forward_stack

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,15 +21,15 @@ from elmo.errors import ConfigError, UserError
 from elmo.evaluate import evaluate
 from elmo.language_model import (
     Candidate,
+    LanguageModel,
     TextScore,
-    chances,
     combine,
-    find_blanks,
+    describe,
     generate,
     predict,
+    sampling_distribution,
     score,
 )
-from elmo.model_folder import LoadedModel
 from elmo.text.batching import pack_texts
 from elmo.text.config import Batching
 from elmo.text.tokenizer import TokenizerConfig
@@ -40,7 +41,7 @@ WORDS = st.sampled_from(["the", "cat", "sat", "naïve", "雨", "unheard", "of"])
 TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=9), min_size=1, max_size=5)
 
 
-def brute_force(loaded: LoadedModel, words: list[str], *, backward: bool) -> list[float]:
+def brute_force(loaded: LanguageModel, words: list[str], *, backward: bool) -> list[float]:
     """Read the words before each one anew, and look up its probability; the boundary is last."""
     model = loaded.model
     known = {word: place for place, word in enumerate(model.vocabulary.words)}
@@ -119,6 +120,37 @@ def test_a_custom_tokenizer_is_needed_for_strings_only() -> None:
         score(loaded, ["the cat"])
 
 
+def test_one_string_gives_one_result() -> None:
+    loaded = make_model("both")
+    assert loaded.score("the cat") == loaded.score(["the cat"])[0]
+    assert [one.word for one in loaded.score("the").words] == ["the"]
+    assert loaded.fill("the ___") == loaded.fill(["the ___"])[0]
+    assert loaded.evaluate("the cat") == loaded.evaluate([["the", "cat"]])
+
+
+def test_a_model_says_what_it_is() -> None:
+    assert repr(make_model()) == (
+        "LanguageModel(words, 2 x 6 per direction, vocabulary 12, 1,428 parameters, cpu)"
+    )
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "both"])
+def test_what_is_saved_scores_the_same(kind: str, tmp_path: Path) -> None:
+    before = make_model(kind)
+    before.model.float()
+    before.model.compute_dtype = torch.float32
+    before = replace(before, config={"run": {"command": "x"}})
+    before.save_pretrained(tmp_path / "model")
+    after = LanguageModel.from_pretrained(tmp_path / "model")
+    assert after.path == tmp_path / "model"
+    assert after.config["run"] == {"command": "x"}
+    assert after.score(["the naïve cat", "雨"]) == before.score(["the naïve cat", "雨"])
+    after.save_pretrained(tmp_path / "half", precision="bf16")
+    assert describe(tmp_path / "half").number_format == "BF16"
+    with pytest.raises(UserError, match="already exists"):
+        after.save_pretrained(tmp_path / "half")
+
+
 def test_bad_texts_are_refused() -> None:
     with pytest.raises(UserError, match="text 2 of 2 holds no word"):
         score(make_model(), ["the", " "])
@@ -136,7 +168,7 @@ def normalised(log_weights: numpy_bilm.Array) -> numpy_bilm.Array:
 
 
 def brute_force_predict(
-    loaded: LoadedModel, words: list[str], place: int
+    loaded: LanguageModel, words: list[str], place: int
 ) -> tuple[numpy_bilm.Array, numpy_bilm.Array, numpy_bilm.Array]:
     """The chances of all words but the special ones: from the left, from the right, from both."""
     model = loaded.model
@@ -148,7 +180,7 @@ def brute_force_predict(
 
 
 def check(
-    loaded: LoadedModel, candidates: tuple[Candidate, ...], expected: numpy_bilm.Array
+    loaded: LanguageModel, candidates: tuple[Candidate, ...], expected: numpy_bilm.Array
 ) -> None:
     order = np.argsort(-expected)[: len(candidates)]
     assert [one.word for one in candidates] == [
@@ -210,10 +242,12 @@ def test_both_sides_together_are_exact_where_they_are_independent_given_the_word
 def test_a_blank_may_be_marked_in_another_way() -> None:
     loaded = make_model()
     for text in ("the [MASK] sat", ["the", "[MASK]", "sat"]):
-        found = find_blanks(loaded, text, "[MASK]")
-        assert found.words == ("the", "<UNK>", "sat")
-        assert found.blanks == (1,)
-    assert find_blanks(loaded, "(___)").words == ("(", "<UNK>", ")")
+        (found,) = loaded.fill([text], blank="[MASK]")
+        assert (found.words[0], found.blanks[0].place, found.words[2]) == ("the", 1, "sat")
+    found = loaded.fill("(___)")
+    assert (found.words[0], found.blanks[0].place, found.words[2]) == ("(", 1, ")")
+    (found,) = loaded.fill([["___"]])
+    assert (len(found.words), found.blanks[0].place) == (1, 0)
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
@@ -222,7 +256,7 @@ def test_what_cannot_be_answered_is_refused() -> None:
         predict(loaded, ["the cat"])
     with pytest.raises(UserError, match="a text with a blank"):
         predict(loaded, [["the", "cat"]])
-    with pytest.raises(UserError, match="top"):
+    with pytest.raises(UserError, match="at least one candidate per blank, got 0"):
         predict(loaded, ["the ___"], top=0)
     with pytest.raises(UserError, match="blank: expected a mark"):
         predict(loaded, ["the ___"], blank="")
@@ -232,7 +266,7 @@ DIRECTIONS = pytest.mark.parametrize("direction", ["forward", "backward"])
 
 
 def brute_force_generate(
-    loaded: LoadedModel, prompt: list[str], length: int, direction: str
+    loaded: LanguageModel, prompt: list[str], length: int, direction: str
 ) -> list[str]:
     """Read all words anew before each choice, and take the best one."""
     model = loaded.model
@@ -294,6 +328,15 @@ def test_words_come_as_often_as_they_are_probable(direction: str) -> None:
     assert set(seen) <= set(words)
 
 
+def test_settings_may_be_given_by_name() -> None:
+    loaded = make_model()
+    config = GenerationConfig(temperature=0.5, length=7, seed=3)
+    assert loaded.generate("the", temperature=0.5, length=7, seed=3) == loaded.generate(
+        "the", config
+    )
+    assert loaded.generate("the", config, seed=4) == loaded.generate("the", replace(config, seed=4))
+
+
 def test_the_seed_decides() -> None:
     loaded = make_model()
     texts = [generate(loaded, "the", GenerationConfig(seed=seed)) for seed in (1, 1, 2, 3, 4)]
@@ -340,7 +383,7 @@ def test_cuts_keep_the_most_probable_words(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
     config = GenerationConfig(temperature=temperature, top_k=top_k, top_p=top_p)
-    found = chances(torch.tensor(logits, dtype=torch.float64), config).numpy()
+    found = sampling_distribution(torch.tensor(logits, dtype=torch.float64), config).numpy()
     weights = np.exp((np.array(logits) - max(logits)) / temperature)
     best = np.sort(weights)[::-1][:top_k]
     kept = found > 0
@@ -355,7 +398,7 @@ def test_cuts_keep_the_most_probable_words(
 
 def test_a_tiny_temperature_is_greedy() -> None:
     logits = torch.tensor([1.0, 3.0, -torch.inf, 2.999], dtype=torch.float64)
-    found = chances(logits, GenerationConfig(temperature=1e-300))
+    found = sampling_distribution(logits, GenerationConfig(temperature=1e-300))
     assert found.tolist() == [0, 1, 0, 0]
 
 

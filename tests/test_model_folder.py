@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,17 @@ from safetensors.torch import load_file, save_file
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.errors import UserError
+from elmo.language_model import open_model
 from elmo.model_folder import (
     CONFIG,
     VOCABULARY,
     WEIGHTS,
-    HeldOutPerplexity,
     describe_model,
-    load_model,
     model_tensors,
     parameter_count,
+    read_config,
     save_config,
+    save_metrics,
     save_tensors,
     save_weights,
 )
@@ -74,7 +77,7 @@ def test_save_and_load_is_identity(
     tmp_path: Path, vocabulary: Vocabulary, kind: str, loss: str, tied: bool
 ) -> None:
     model = build(vocabulary, kind, loss, tied)
-    loaded = load_model(save(tmp_path / "model", model))
+    loaded = open_model(save(tmp_path / "model", model))
     assert loaded.model.config == model.config
     assert loaded.model.vocabulary == vocabulary
     assert loaded.tokenizer == TokenizerConfig(lowercase=True)
@@ -97,7 +100,7 @@ def test_half_precision_is_rounded_once(
     tmp_path: Path, vocabulary: Vocabulary, kind: str, loss: str, tied: bool
 ) -> None:
     model = build(vocabulary, kind, loss, tied)
-    loaded = load_model(save(tmp_path / "one", model, precision="bf16"))
+    loaded = open_model(save(tmp_path / "one", model, precision="bf16"))
     for name, tensor in model_tensors(model).items():
         assert torch.equal(tensor.bfloat16().float(), model_tensors(loaded.model)[name]), name
     again = save(tmp_path / "two", loaded.model, precision="bf16")
@@ -109,7 +112,7 @@ def test_half_precision_is_rounded_once(
 def test_a_tied_matrix_is_stored_once_and_tied_again(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
-    loaded = load_model(save(tmp_path / "model", build(vocabulary)))
+    loaded = open_model(save(tmp_path / "model", build(vocabulary)))
     assert "output.weight" not in load_file(tmp_path / "model" / WEIGHTS)
     assert loaded.model.output.weight is loaded.model.token_layer.word_vectors  # pyright: ignore
 
@@ -118,7 +121,7 @@ def test_what_was_frozen_stays_frozen(tmp_path: Path, vocabulary: Vocabulary) ->
     config = BiLMConfig(
         word_dim=3, hidden=4, freeze_words=True, softmax=SoftmaxConfig(loss="full", tied=False)
     )
-    loaded = load_model(save(tmp_path / "model", BiLM(config, vocabulary)))
+    loaded = open_model(save(tmp_path / "model", BiLM(config, vocabulary)))
     trained = {name: one.requires_grad for name, one in loaded.model.named_parameters()}
     assert [name for name, is_trained in trained.items() if not is_trained] == [
         "token_layer.words.weight"
@@ -129,7 +132,7 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder: Path) -> No
     tensors = load_file(folder / WEIGHTS)
     save_file({**tensors, "output.bias": torch.zeros(7)}, folder / WEIGHTS)
     with pytest.raises(UserError, match=r"output\.bias is \(7,\), expected \(13,\)"):
-        load_model(folder)
+        open_model(folder)
 
 
 def test_missing_and_extra_tensors_are_named(folder: Path) -> None:
@@ -137,7 +140,7 @@ def test_missing_and_extra_tensors_are_named(folder: Path) -> None:
     bias = tensors.pop("output.bias")
     save_file({**tensors, "output.bios": bias}, folder / WEIGHTS)
     with pytest.raises(UserError) as raised:
-        load_model(folder)
+        open_model(folder)
     assert "output.bias is missing" in str(raised.value)
     assert "output.bios is not expected" in str(raised.value)
 
@@ -148,14 +151,14 @@ def test_a_model_of_another_vocabulary_does_not_fit(folder: Path) -> None:
     with pytest.raises(
         UserError, match=r"token_layer\.words\.weight is \(13, 4\), expected \(12, 4\)"
     ):
-        load_model(folder)
+        open_model(folder)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.2, 0.9, 0.999])
 def test_a_truncated_file_is_damaged(folder: Path, share: float) -> None:
     content = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(content[: int(share * len(content))])
-    for read in (load_model, describe_model):
+    for read in (open_model, describe_model):
         with pytest.raises(UserError, match="damaged or not a safetensors file"):
             read(folder)
 
@@ -166,26 +169,26 @@ def test_a_truncated_file_is_damaged(folder: Path, share: float) -> None:
 def test_another_kind_of_file_is_refused(folder: Path, content: bytes) -> None:
     (folder / WEIGHTS).write_bytes(content)
     with pytest.raises(UserError, match="damaged or not a safetensors file"):
-        load_model(folder)
+        open_model(folder)
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS, VOCABULARY])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(UserError, match=f"{name} is missing"):
-        load_model(folder)
+        open_model(folder)
 
 
 def test_a_missing_folder_is_told() -> None:
     with pytest.raises(UserError, match="nowhere: expected a model folder"):
-        load_model("nowhere")
+        open_model("nowhere")
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS, VOCABULARY])
 def test_a_link_out_of_the_folder_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder.parent / "elsewhere")
     (folder / name).symlink_to(folder.parent / "elsewhere")
-    for read in (load_model, describe_model):
+    for read in (open_model, describe_model):
         with pytest.raises(UserError, match="leads out of the model folder"):
             read(folder)
 
@@ -193,7 +196,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, name: str) -> None:
 def test_a_link_within_the_folder_is_followed(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "weights")
     (folder / WEIGHTS).symlink_to("weights")
-    load_model(folder)
+    open_model(folder)
 
 
 def edit(folder: Path, change: dict[str, Any]) -> None:
@@ -209,7 +212,7 @@ def edit(folder: Path, change: dict[str, Any]) -> None:
 def test_a_config_is_read_strictly(folder: Path) -> None:
     edit(folder, {"model": {"hiden": 4, "layers": "two"}})
     with pytest.raises(UserError) as raised:
-        load_model(folder)
+        open_model(folder)
     assert "unknown key 'hiden' (did you mean 'hidden'?)" in str(raised.value)
     assert "model.layers: expected int, got 'two'" in str(raised.value)
 
@@ -217,25 +220,25 @@ def test_a_config_is_read_strictly(folder: Path) -> None:
 def test_a_config_that_contradicts_itself_is_refused(folder: Path) -> None:
     edit(folder, {"model": {"word_dim": 5}})
     with pytest.raises(UserError, match="tied: word vectors of 5"):
-        load_model(folder)
+        open_model(folder)
 
 
 def test_a_config_of_another_format_is_refused(folder: Path) -> None:
     edit(folder, {"format": 99})
     with pytest.raises(UserError, match="format 99"):
-        load_model(folder)
+        open_model(folder)
     (folder / CONFIG).write_text("[]")
     with pytest.raises(UserError, match="not the settings of an elmo model"):
-        load_model(folder)
+        open_model(folder)
 
 
 def test_huge_settings_take_no_memory(folder: Path) -> None:
     edit(folder, {"model": {"hidden": 10**5, "projection": 4}})
     with pytest.raises(UserError, match="does not fit"):
-        load_model(folder)
+        open_model(folder)
     edit(folder, {"model": {"hidden": 10**7, "projection": 4}})
     with pytest.raises(UserError, match="hidden: expected 1 to 131,072, got 10000000"):
-        load_model(folder)
+        open_model(folder)
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +256,7 @@ def _full(handle: int) -> None:
 
 
 def test_texts_are_cut_as_the_model_says(folder: Path) -> None:
-    loaded = load_model(folder)
+    loaded = open_model(folder)
     assert loaded.words("The CAT.") == ["the", "cat", "."]
     assert loaded.words(["The", "CAT."]) == ["The", "CAT."]
 
@@ -271,18 +274,53 @@ def test_a_description_agrees_with_the_model(tmp_path: Path, vocabulary: Vocabul
     sizes = {
         name: sum(one.numel() for one in part.parameters()) for name, part in model.named_children()
     }
-    assert {part.name: part.parameters for part in found.parts} == sizes
+    assert found.parts == sizes
     assert found.number_format == "BF16"
-    assert {one.name: one.size for one in found.files} == {
-        path.name: path.stat().st_size for path in folder.iterdir()
-    }
+    assert found.files == {path.name: path.stat().st_size for path in folder.iterdir()}
     assert found.stages == {"run": {"command": "x"}}
     assert found.held_out_perplexity is None
 
 
-def test_a_description_tells_what_the_card_says(folder: Path) -> None:
+def test_metrics_are_kept_with_the_settings(folder: Path) -> None:
+    before = read_config(folder)
+    metrics = {"forward": {"perplexity": 8.5}, "backward": {"perplexity": 9}, "perplexity": 8.75}
+    save_metrics(folder, metrics)
+    assert read_config(folder) == {**before, "metrics": metrics}
     (folder / "README.md").write_text("| forward | 12.50 | 0.1 |\n| backward | 13.00 | 0.1 |\n")
-    assert describe_model(folder).held_out_perplexity == HeldOutPerplexity(12.5, 13.0)
+    found = describe_model(folder)
+    assert found.held_out_perplexity == {"forward": 8.5, "backward": 9.0}
+    assert found.stages["metrics"] == metrics
+    for broken in (3, {}, {"forward": 1}, {"forward": {"perplexity": "low"}}):
+        save_metrics(folder, broken)  # pyright: ignore
+        with pytest.raises(UserError, match="metrics: expected the perplexity of forward and"):
+            describe_model(folder)
+
+
+def test_a_description_needs_no_torch(folder: Path) -> None:
+    code = (
+        "import sys; from elmo.model_folder import describe_model; "
+        "print(describe_model(sys.argv[1]).parameters, 'torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(folder)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.split() == [str(describe_model(folder).parameters), "False"]
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, VOCABULARY])
+def test_a_named_pipe_is_not_opened(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    for read in (open_model, describe_model):
+        with pytest.raises(UserError, match=f"{name} is missing"):
+            read(folder)
+
+
+def test_a_description_of_the_first_version_tells_what_the_card_says(folder: Path) -> None:
+    (folder / "README.md").write_text("| forward | 12.50 | 0.1 |\n| backward | 13.00 | 0.1 |\n")
+    assert describe_model(folder).held_out_perplexity == {
+        "forward": 12.5,
+        "backward": 13.0,
+    }
     (folder / "README.md").write_text("Nothing was held out.\n")
     assert describe_model(folder).held_out_perplexity is None
 

@@ -6,7 +6,7 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.model_folder import LoadedModel
+from elmo.language_model import LanguageModel
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
@@ -14,7 +14,7 @@ WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "naïve", "雨")
 VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), (9, 9, 4, *range(30, 12, -2)))
 
 
-def make_model(kind: str = "words", loss: str = "full", seed: int = 0) -> LoadedModel:
+def make_model(kind: str = "words", loss: str = "full", seed: int = 0) -> LanguageModel:
     """Build a model of an input and a softmax, random but always the same."""
     config = BiLMConfig(
         input=kind,  # pyright: ignore
@@ -29,4 +29,4 @@ def make_model(kind: str = "words", loss: str = "full", seed: int = 0) -> Loaded
         # A fresh model finds all words about equally likely; this one has opinions.
         parameter.data.add_(torch.randn_like(parameter), alpha=0.5)
     model.compute_dtype = torch.float64
-    return LoadedModel(model, TokenizerConfig())
+    return LanguageModel(model, TokenizerConfig())

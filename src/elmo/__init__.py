@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from elmo.classify.training import train_classifier
     from elmo.embed.embedder import Embedder
     from elmo.embed.neighbours import find_neighbours
-    from elmo.evaluate import evaluate_text
-    from elmo.language_model import generate, open_model, predict, score
+    from elmo.language_model import (
+        LanguageModel,
+        evaluate_text,
+        generate,
+        open_model,
+        predict,
+        score,
+    )
     from elmo.study.runner import run_study
     from elmo.text.sources import read_documents, resolve
 
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Embedder",
+    "LanguageModel",
     "TextClassifier",
     "evaluate_text",
     "find_neighbours",
@@ -36,8 +43,9 @@ __all__ = [
 
 _HOMES = {
     "Embedder": "elmo.embed.embedder",
+    "LanguageModel": "elmo.language_model",
     "TextClassifier": "elmo.classify.classifier",
-    "evaluate_text": "elmo.evaluate",
+    "evaluate_text": "elmo.language_model",
     "find_neighbours": "elmo.embed.neighbours",
     "generate": "elmo.language_model",
     "load_classifier": "elmo.classify.classifier",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.bilm.softmax import slices
 from elmo.bilm.threads import in_two_threads
-from elmo.config import from_json
-from elmo.model_folder import CONFIG, LoadedModel
-from elmo.text.batching import Batch, Targets, read_texts
-from elmo.text.config import Batching, ReadOptions
-from elmo.text.sources import read_documents, resolve
+from elmo.text.batching import Batch, Targets
 from elmo.text.vocabulary import END, UNKNOWN
 
 TOP = 5
@@ -148,28 +144,6 @@ def evaluate(
         perplexity=perplexity((forward.loss + backward.loss) / 2),
         unknown_rate=unknown / max(1, words),
     )
-
-
-def evaluate_text(
-    loaded: LoadedModel,
-    sources: Sequence[str] | str,
-    read: ReadOptions | None = None,
-    batching: Batching | None = None,
-) -> Evaluation:
-    """Let both directions predict every word of files, folders, patterns, '-' or 'ag_news'.
-
-    Only a part of the text is in memory at a time. The default `batching` is that of training:
-    each document for itself, or one stream.
-    """
-    paths = resolve([sources] if isinstance(sources, str) else sources)
-    texts = map(loaded.tokenize, read_documents(paths, read or ReadOptions()))
-    model, settings = loaded.model, loaded.config.get("batching")
-    if batching is None:
-        batching = Batching()
-        if settings is not None:
-            batching = from_json(Batching, settings, f"{CONFIG}: batching")
-    words = (text for text in texts if text)
-    return evaluate(model, read_texts(words, model.vocabulary, batching, spelled=model.spelled))
 
 
 def averages(

@@ -1,14 +1,12 @@
-"""Words for a blank: from what stands before it, from what stands behind it, and from both."""
+"""The language model as its users see it: load, score, fill blanks, generate, evaluate, save."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -18,201 +16,32 @@ from torch import Tensor
 from elmo.bilm.config import BLANK, GenerationConfig
 from elmo.bilm.model import BiLM, StackState
 from elmo.bilm.softmax import slices
-from elmo.config import check
+from elmo.config import BILM, Json, check, from_json
 from elmo.errors import UserError
-from elmo.evaluate import perplexity
+from elmo.evaluate import Evaluation, evaluate, perplexity
 from elmo.files import folder_written_whole, sha256, write_text
 from elmo.model_folder import (
     CARD,
     CONFIG,
     VOCABULARY,
     WEIGHTS,
-    FileSize,
-    LoadedModel,
     ModelDescription,
-    Part,
+    Precision,
     Text,
     describe_model,
-    load_model,
+    is_official,
+    load_folder,
+    other_stages,
     parameter_count,
     save_config,
     save_weights,
 )
-from elmo.official.format import (
-    OPTIONS,
-    STAGE,
-    OfficialModel,
-    load_official,
-    look_through,
-    vocabulary_beside,
-)
-from elmo.official.hdf5 import opened
-from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts
-from elmo.text.config import Batching
-from elmo.text.tokenizer import Tokenizer
+from elmo.official.format import describe_official, load_official, official_files, save_official
+from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
+from elmo.text.config import Batching, ReadOptions
+from elmo.text.sources import read_documents, resolve
+from elmo.text.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
-
-# Any model by its path: a folder of ours, or one with official files.
-
-
-@dataclass(frozen=True)
-class OfficialFiles:
-    """The files of an official model in one folder."""
-
-    options: Path
-    weights: Path
-    vocabulary: Path | None
-
-
-def open_model(
-    path: Path | str, device: str = "cpu", custom_tokenizer: Tokenizer | None = None
-) -> LoadedModel:
-    """Load a model folder of ours, or one that holds options.json and one *.hdf5."""
-    folder = Path(path)
-    if not is_official(folder):
-        return load_model(folder, device, custom_tokenizer)
-    files = official_files(folder)
-    loaded = load_official(files.options, files.weights, files.vocabulary)
-    return LoadedModel(loaded.model.to(device), loaded.tokenizer, loaded.config, custom_tokenizer)
-
-
-def describe(path: Path | str) -> ModelDescription:
-    """Tell what is in a folder of either kind, without loading its weights."""
-    folder = Path(path)
-    return _describe_official(folder) if is_official(folder) else describe_model(folder)
-
-
-def save_model(loaded: LoadedModel, folder: Path | str, origin: Path | None = None) -> None:
-    """Write a new model folder of ours; `origin` is the file the weights came from."""
-    folder = Path(folder)
-    if folder.exists():
-        raise UserError(f"{folder}: already exists; choose another folder or remove it")
-    stages = {STAGE: loaded.config[STAGE]} if STAGE in loaded.config else {}
-    with folder_written_whole(folder) as beside:
-        save_config(beside, loaded.model.config, loaded.tokenizer, stages)
-        loaded.model.vocabulary.save(beside / VOCABULARY)
-        save_weights(beside / WEIGHTS, loaded.model)
-        write_text(beside / CARD, _card(loaded, origin))
-
-
-def is_official(folder: Path) -> bool:
-    """Whether a folder holds files of an official model rather than one of ours."""
-    has_files = (folder / OPTIONS).is_file() or any(folder.glob("*.hdf5"))
-    return has_files and not (folder / CONFIG).exists()
-
-
-def official_files(folder: Path) -> OfficialFiles:
-    """Find the files of an official model, none of which may lie elsewhere."""
-    weights = sorted(folder.glob("*.hdf5"))
-    options = [folder / OPTIONS] if (folder / OPTIONS).is_file() else []
-    if not options or len(weights) != 1:
-        named = ", ".join(one.name for one in (*options, *weights))
-        raise UserError(
-            f"{folder}: an official model is {OPTIONS} and exactly one .hdf5 file of weights, but "
-            f"here is {named}"
-        )
-    files = OfficialFiles(folder / OPTIONS, weights[0], vocabulary_beside(folder / OPTIONS))
-    for path in (files.options, files.weights, files.vocabulary):
-        if path is not None and not path.resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
-    return files
-
-
-def _describe_official(folder: Path) -> ModelDescription:
-    files = official_files(folder)
-    with opened(files.weights) as datasets:
-        found = look_through(files.options, files.weights, datasets, files.vocabulary)
-    parts = _parts(found)
-    present = [path for path in (files.options, files.weights, files.vocabulary) if path]
-    return ModelDescription(
-        folder=str(folder),
-        model=found.config,
-        tokenizer=found.tokenizer,
-        vocabulary=len(found.vocabulary),
-        training_tokens=0,
-        unknown_rate=0.0,
-        parameters=sum(part.parameters for part in parts),
-        parts=parts,
-        number_format="F32",
-        files=tuple(FileSize(path.name, path.stat().st_size) for path in present),
-        held_out_perplexity=None,
-        stages={STAGE: {"options": found.options}},
-    )
-
-
-def _parts(found: OfficialModel) -> tuple[Part, ...]:
-    """Numbers by part of the model, as the file has them: without a row for padding."""
-    totals: Counter[str] = Counter()
-    for row in found.rows:
-        totals[row.parameters[0].partition(".")[0]] += math.prod(row.shape)
-    return tuple(Part(name, size) for name, size in totals.items())
-
-
-def _card(loaded: LoadedModel, origin: Path | None) -> str:
-    config = loaded.model.config
-    source = "" if origin is None else f"| weights | {origin.name}, sha256 `{sha256(origin)}` |\n"
-    return f"""# A bidirectional language model (ELMo), converted
-
-| | |
-|---|---|
-| input | {config.input} |
-| layers | {config.layers} a direction, {config.hidden} cells, output {config.width} |
-| parameters | {parameter_count(loaded.model):,} |
-{source}
-Made from official files with `elmo convert`. They hold no softmax: the model embeds words, but does
-not predict them.
-"""
-
-
-# What each direction is asked on its way through texts, and in which state it must answer.
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Places of texts at which one direction has to tell the word."""
-
-    backward: bool
-    texts: Tensor  # (questions,), numbers of the texts
-    places: Tensor  # (questions,), steps from where the direction starts: 0 asks for its first word
-    states: Tensor  # (questions, width), what it knows when asked
-    targets: Tensor  # (questions,), the vocabulary ids that are right
-
-    @property
-    def keys(self) -> list[tuple[int, int]]:
-        """The text and the place of each question."""
-        texts: list[int] = self.texts.cpu().numpy().tolist()
-        places: list[int] = self.places.cpu().numpy().tolist()
-        return list(zip(texts, places, strict=True))
-
-
-def ask(
-    model: BiLM, texts: Sequence[Sequence[str]], batching: Batching | None = None
-) -> Iterator[Questions]:
-    """Read texts in both directions; every word, and one boundary a direction, is asked for once.
-
-    A direction's questions come in the order in which it reads, long texts in windows.
-    """
-    lengths = np.array([len(words) + 1 for words in texts], np.int64)
-    for group in group_by_length(lengths, (batching or Batching()).batch_tokens):
-        together = [texts[int(index)] for index in group]
-        batch = pack_texts(together, model.vocabulary, spelled=model.spelled).to(model.device)
-        with torch.no_grad():
-            states = model.layers(batch).at_targets()
-        numbers = torch.from_numpy(group).to(model.device)
-        for backward, targets in enumerate((batch.forward, batch.backward)):
-            yield Questions(
-                bool(backward),
-                numbers[batch.layout.text[targets.tokens]],
-                batch.layout.step[targets.tokens],
-                states[backward],
-                targets.ids,
-            )
-
-
-# How probable each word of a text is, given all before it and given all behind it.
-
-
-Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -225,19 +54,19 @@ class WordScore:
     forward: float
     """Given all words before it."""
     backward: float
-    """Given all words behind it."""
+    """Given all words after it."""
 
 
 @dataclass(frozen=True)
 class DirectionScore:
-    """A whole text in one direction, its words and the boundary behind them."""
+    """A whole text in one direction: its words and the boundary after them."""
 
     boundary: float
-    """Log-probability that the text ends (forward) or begins (backward) where it does."""
+    """Log-probability that the text ends (forward) or starts (backward) where it does."""
     total: float
     """Log-probability of the text."""
     perplexity: float
-    """The exponential of the negative total a prediction, the boundary being one of them."""
+    """Per prediction, the boundary being one of them."""
 
 
 @dataclass(frozen=True)
@@ -249,109 +78,6 @@ class TextScore:
     backward: DirectionScore
     perplexity: float
     """The exponential of the two directions' mean loss."""
-
-
-def score(
-    loaded: LoadedModel, texts: Sequence[Text], batching: Batching | None = None
-) -> list[TextScore]:
-    """Score texts, given as strings or as words, in both directions over the full softmax.
-
-    How texts are put together in batches changes nothing; long ones go in windows, state carried.
-    """
-    sentences = [loaded.words(text) for text in texts]
-    for number, sentence in enumerate(sentences, start=1):
-        if not sentence:
-            raise UserError(f"text {number} of {len(texts)} holds no word; leave it out")
-    found = [(np.zeros(len(one) + 1), np.zeros(len(one) + 1)) for one in sentences]
-    for questions in ask(loaded.model, sentences, batching):
-        values = _log_probabilities(loaded.model, questions)
-        for (text, place), value in zip(questions.keys, values.tolist(), strict=True):
-            found[text][questions.backward][place] = value
-    vocabulary = loaded.model.vocabulary
-    return [
-        _text_score(sentence, vocabulary.encode(sentence) != UNKNOWN, forward, backward)
-        for sentence, (forward, backward) in zip(sentences, found, strict=True)
-    ]
-
-
-@torch.no_grad()
-def _log_probabilities(model: BiLM, questions: Questions) -> Scores:
-    """Of each right answer."""
-    parts = [
-        model.output.log_probabilities(questions.states[part]).gather(
-            1, questions.targets[part, None]
-        )
-        for part in slices(len(questions.states), len(model.vocabulary))
-    ]
-    return torch.cat(parts)[:, 0].double().cpu().numpy()
-
-
-def _text_score(
-    words: Sequence[str], known: NDArray[np.bool_], forward: Scores, backward: Scores
-) -> TextScore:
-    """Put together what each direction found, in its own reading order."""
-    columns = (known.tolist(), forward[:-1].tolist(), backward[-2::-1].tolist())
-    scored = tuple(WordScore(*row) for row in zip(words, *columns, strict=True))
-    loss = -(forward.mean() + backward.mean()) / 2
-    return TextScore(scored, _direction(forward), _direction(backward), perplexity(float(loss)))
-
-
-def _direction(scores: Scores) -> DirectionScore:
-    return DirectionScore(float(scores[-1]), float(scores.sum()), perplexity(-float(scores.mean())))
-
-
-# Texts with blanks: where the blanks are, and what the model reads in their place.
-
-
-@dataclass(frozen=True)
-class BlankedText:
-    """The words of a text, the unknown word standing in each blank."""
-
-    words: tuple[str, ...]
-    blanks: tuple[int, ...]
-    """Which of the words are blanks, counted from 0."""
-
-
-def find_blanks(loaded: LoadedModel, text: Text, blank: str = BLANK) -> BlankedText:
-    """Read a text that has at least one blank."""
-    if not blank:
-        raise UserError(f"blank: expected a mark such as {BLANK!r}, got nothing")
-    first, *rest = _cut(text, blank)
-    if not rest:
-        shown = text if isinstance(text, str) else " ".join(text)
-        raise UserError(
-            f"expected a text with a blank, such as 'the {blank} sat', but got {shown!r:.80}; "
-            "put the mark where a word is to be found"
-        )
-    words, blanks = loaded.words(first), list[int]()
-    for piece in rest:
-        blanks.append(len(words))
-        words += [SPECIAL_WORDS[UNKNOWN], *loaded.words(piece)]
-    return BlankedText(tuple(words), tuple(blanks))
-
-
-def _cut(text: Text, blank: str) -> Sequence[Text]:
-    """Cut before the text is tokenised: no tokenizer needs to know what a blank is."""
-    if not isinstance(text, str):
-        return _cut_words(text, blank)
-    # A blank that is drawn longer is still one blank.
-    longer = "_*" if not blank.strip("_") else ""
-    return re.split(re.escape(blank) + longer, text)
-
-
-def _cut_words(words: Sequence[str], blank: str) -> list[list[str]]:
-    pieces: list[list[str]] = [[]]
-    for word in words:
-        if word == blank:
-            pieces.append([])
-        else:
-            pieces[-1].append(word)
-    return pieces
-
-
-_SPECIAL = len(SPECIAL_WORDS)
-_Key = tuple[int, int]
-"""The number of a text, and a place in it."""
 
 
 @dataclass(frozen=True)
@@ -367,11 +93,11 @@ class BlankCandidates:
     """The best words for one blank, the most probable first."""
 
     place: int
-    """Which word of the text it is, counted from 0."""
+    """Index of the blank among the words of the text."""
     forward: tuple[Candidate, ...]
     """Given all words before it."""
     backward: tuple[Candidate, ...]
-    """Given all words behind it."""
+    """Given all words after it."""
     combined: tuple[Candidate, ...]
     """Given both."""
 
@@ -385,28 +111,388 @@ class Prediction:
     blanks: tuple[BlankCandidates, ...]
 
 
-def predict(
-    loaded: LoadedModel,
-    texts: Sequence[Text],
-    *,
-    top: int = 10,
-    blank: str = BLANK,
-    batching: Batching | None = None,
-) -> list[Prediction]:
-    """Find the `top` best words for each blank; each of several takes the others as unknown.
+@dataclass(frozen=True)
+class Generation:
+    """A prompt, and what the model wrote after or before it."""
 
-    Neither a boundary nor the unknown word is ever proposed.
+    prompt: tuple[str, ...]
+    written: tuple[str, ...]
+    """In reading order, whatever the direction."""
+    backward: bool
+    ended: bool
+    """Whether the text came to its end (or, backwards, its start) before the length ran out."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The whole text."""
+        return self.written + self.prompt if self.backward else self.prompt + self.written
+
+
+@dataclass(frozen=True, repr=False)
+class LanguageModel:
+    """A biLM with everything that is needed to read new text as its training text was read.
+
+    Example:
+        >>> model = LanguageModel.from_pretrained("runs/news")
+        >>> model.score("Oil prices fell .").perplexity
+        >>> model.fill("Oil ___ fell .", k=3).blanks[0].combined
+        >>> " ".join(model.generate("Oil prices", temperature=0.8).words)
     """
-    if top < 1:
-        raise UserError(f"top: at least one candidate is needed, got {top}")
-    blanked = [find_blanks(loaded, text, blank) for text in texts]
-    answers = _answers(loaded.model, blanked, batching)
-    prior = log_prior(loaded.model.vocabulary)
-    predictions: list[Prediction] = []
-    for number, text in enumerate(blanked):
-        found = [answers.candidates((number, place), prior, top) for place in text.blanks]
-        predictions.append(_filled(text, found))
-    return predictions
+
+    model: BiLM
+    """The network."""
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    config: Json = field(default_factory=dict[str, Any])
+    """Its config.json: the settings of all stages, where they are known."""
+    custom_tokenizer: Tokenizer | None = None
+    """The function that tokenizes text if `tokenizer` is a custom one."""
+    path: Path | None = None
+    """The folder it was loaded from."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: Path | str = BILM,
+        device: str = "cpu",
+        custom_tokenizer: Tokenizer | None = None,
+    ) -> LanguageModel:
+        """Load a model folder of ours or of official files.
+
+        Args:
+            path: The folder; default: the news model that comes with elmo.
+            device: Where the network computes, such as "cpu" or "cuda".
+            custom_tokenizer: The function the training text was tokenized with, if it was custom.
+        """
+        folder = Path(path)
+        if is_official(folder):
+            model, tokenizer, config = load_official(*official_files(folder))
+        else:
+            model, tokenizer, config = load_folder(folder)
+        return cls(model.to(device), tokenizer, config, custom_tokenizer, folder)
+
+    @classmethod
+    def from_official(
+        cls,
+        options: Path | str,
+        weights: Path | str,
+        *,
+        vocabulary: Path | str | None = None,
+        token_vectors: Path | str | None = None,
+        device: str = "cpu",
+        custom_tokenizer: Tokenizer | None = None,
+    ) -> LanguageModel:
+        """Load the two files of an official model, wherever they are.
+
+        Args:
+            options: options.json.
+            weights: The .hdf5 file.
+            vocabulary: One word per line; default: the vocab*.txt next to the options, if any.
+            token_vectors: An HDF5 file with one vector per word of the vocabulary: these words are
+                looked up, only others are spelled.
+            device: Where the network computes.
+            custom_tokenizer: A function that tokenizes text, if the options ask for one.
+        """
+        model, tokenizer, config = load_official(options, weights, vocabulary, token_vectors)
+        return cls(model.to(device), tokenizer, config, custom_tokenizer)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words the model knows."""
+        return self.model.vocabulary
+
+    def __repr__(self) -> str:
+        config = self.model.config
+        return (
+            f"LanguageModel({config.input}, {config.layers} x {config.hidden} per direction, "
+            f"vocabulary {len(self.vocabulary):,}, {parameter_count(self.model):,} parameters, "
+            f"{self.model.device})"
+        )
+
+    def tokenize(self, text: str) -> list[str]:
+        """Cut a text into words as the training text was cut."""
+        if self.tokenizer.tokenizer == "custom" and self.custom_tokenizer is None:
+            raise UserError(
+                "this model reads words cut by a tokenizer function of its maker, which its folder "
+                "does not hold; give words already cut, or the function: "
+                "LanguageModel.from_pretrained(…, custom_tokenizer=…)"
+            )
+        return build_tokenizer(self.tokenizer, self.custom_tokenizer)(text)
+
+    def words(self, text: Text) -> list[str]:
+        """The words of a text; the model adds the boundaries itself, so none may be among them."""
+        words = self.tokenize(text) if isinstance(text, str) else list(text)
+        for boundary in (SPECIAL_WORDS[BEGIN], SPECIAL_WORDS[END]):
+            if boundary in words:
+                raise UserError(
+                    f"a text holds {boundary!r}, which marks its start or end and is added by the "
+                    "model; take it out, or write it in another way"
+                )
+        return words
+
+    @overload  # a string is a sequence of strings, too: the first overload wins
+    def score(  # pyright: ignore[reportOverlappingOverload]
+        self, texts: str, batching: Batching | None = None
+    ) -> TextScore: ...
+    @overload
+    def score(self, texts: Sequence[Text], batching: Batching | None = None) -> list[TextScore]: ...
+    @torch.no_grad()
+    def score(
+        self, texts: str | Sequence[Text], batching: Batching | None = None
+    ) -> TextScore | list[TextScore]:
+        """Log-probabilities of every word in both directions, over the full softmax.
+
+        Args:
+            texts: One string, or a list of texts that are strings or lists of words.
+            batching: How texts are read together, which changes speed and memory but no score.
+
+        Returns:
+            One score for one string, a list of scores for a list.
+        """
+        if isinstance(texts, str):
+            return self.score([texts], batching)[0]
+        sentences = [self.words(text) for text in texts]
+        for number, sentence in enumerate(sentences, start=1):
+            if not sentence:
+                raise UserError(f"text {number} of {len(texts)} holds no word; leave it out")
+        lengths = [len(sentence) + 1 for sentence in sentences]
+        scores = np.zeros((2, sum(lengths)))
+        for direction, slots, states, targets in self._predict(sentences, batching):
+            # In slices: log-probabilities of all words for a whole batch would fill the memory.
+            for part in slices(len(states), len(self.vocabulary)):
+                values = self.model.output.log_probabilities(states[part])
+                chosen = values.gather(1, targets[part, None])[:, 0]
+                scores[direction, slots[part]] = chosen.double().cpu().numpy()
+        results: list[TextScore] = []
+        parts = np.split(scores, np.cumsum(lengths)[:-1], axis=1) if sentences else []
+        for sentence, (forward, backward) in zip(sentences, parts, strict=True):
+            known = (self.vocabulary.encode(sentence) != UNKNOWN).tolist()
+            rows = zip(sentence, known, forward[:-1].tolist(), backward[:-1].tolist(), strict=True)
+            ahead, behind = (
+                DirectionScore(float(one[-1]), float(one.sum()), perplexity(-float(one.mean())))
+                for one in (forward, backward)
+            )
+            both = perplexity(-float(forward.mean() + backward.mean()) / 2)
+            results.append(TextScore(tuple(WordScore(*row) for row in rows), ahead, behind, both))
+        return results
+
+    @overload
+    def fill(  # pyright: ignore[reportOverlappingOverload]
+        self, texts: str, k: int = 10, *, blank: str = BLANK, batching: Batching | None = None
+    ) -> Prediction: ...
+    @overload
+    def fill(
+        self,
+        texts: Sequence[Text],
+        k: int = 10,
+        *,
+        blank: str = BLANK,
+        batching: Batching | None = None,
+    ) -> list[Prediction]: ...
+    @torch.no_grad()
+    def fill(
+        self,
+        texts: str | Sequence[Text],
+        k: int = 10,
+        *,
+        blank: str = BLANK,
+        batching: Batching | None = None,
+    ) -> Prediction | list[Prediction]:
+        """Find the k best words for each blank; neither a boundary nor the unknown word is one.
+
+        Args:
+            texts: One string, or a list of texts that are strings or lists of words. Of several
+                blanks in a text, each takes the others for unknown words.
+            k: Candidates per blank.
+            blank: What marks a blank; one drawn longer, such as _____, is still one blank.
+            batching: How texts are read together, which changes no result.
+
+        Returns:
+            One prediction for one string, a list of predictions for a list.
+        """
+        if isinstance(texts, str):
+            return self.fill([texts], k, blank=blank, batching=batching)[0]
+        if k < 1:
+            raise UserError(f"expected at least one candidate per blank, got {k}")
+        special = len(SPECIAL_WORDS)
+        blanked = [self._split_at_blanks(text, blank) for text in texts]
+        sizes = [len(words) + 1 for words, _ in blanked]
+        first: list[int] = (np.cumsum(sizes) - sizes).tolist() if sizes else []
+        wanted = [
+            start + idx for start, (_, blanks) in zip(first, blanked, strict=True) for idx in blanks
+        ]
+        answers: tuple[dict[int, Tensor], dict[int, Tensor]] = ({}, {})
+        for direction, slots, states, _ in self._predict([words for words, _ in blanked], batching):
+            for row in np.flatnonzero(np.isin(slots, wanted)).tolist():
+                values = self.model.output.log_probabilities(states[row, None])[0, special:]
+                answers[direction][int(slots[row])] = values.double().cpu().log_softmax(dim=0)
+
+        # Words that were never counted, as in official vocabularies, count once.
+        counts = torch.tensor(self.vocabulary.counts[special:], dtype=torch.float64).clamp(min=1)
+        prior = counts.log().log_softmax(dim=0)
+        predictions: list[Prediction] = []
+        for start, (words, blanks) in zip(first, blanked, strict=True):
+            candidates: list[BlankCandidates] = []
+            for idx in blanks:
+                forward, backward = answers[0][start + idx], answers[1][start + idx]
+                both = combine(forward, backward, prior)
+                ranked = (self._best(one, k) for one in (forward, backward, both))
+                candidates.append(BlankCandidates(idx, *ranked))
+                words[idx] = candidates[-1].combined[0].word
+            predictions.append(Prediction(tuple(words), tuple(candidates)))
+        return predictions
+
+    @torch.no_grad()
+    def generate(
+        self, prompt: Text = (), config: GenerationConfig | None = None, **settings: Any
+    ) -> Generation:
+        """Continue a prompt word by word up to a boundary or the length allowed.
+
+        Args:
+            prompt: A string or words; may be empty.
+            config: How words are chosen; default: `GenerationConfig()`.
+            **settings: Fields of the config to change, such as `temperature=0.8`.
+        """
+        config = replace(config or GenerationConfig(), **settings)
+        check(config)
+        words = self.words(prompt)
+        backward = config.direction == "backward"
+        stop = BEGIN if backward else END
+        random = torch.Generator().manual_seed(config.seed)
+        written: list[str] = []
+        read = ["</S>", *reversed(words)] if backward else ["<S>", *words]
+        state: StackState | None = None
+        while len(written) < config.length:
+            logits, state = self._next_word(read, state, backward=backward)
+            logits[[UNKNOWN, END if backward else BEGIN]] = -torch.inf
+            if config.temperature == 0:
+                chosen = int(logits.argmax())
+            else:
+                chances = sampling_distribution(logits, config)
+                chosen = int(torch.multinomial(chances, 1, generator=random))
+            if chosen == stop:
+                break
+            read = [self.vocabulary.words[chosen]]
+            written += read
+        ended = len(written) < config.length
+        in_order = reversed(written) if backward else written
+        return Generation(tuple(words), tuple(in_order), backward, ended)
+
+    def evaluate(self, texts: str | Iterable[Text], batching: Batching | None = None) -> Evaluation:
+        """Perplexity, accuracy and more of both directions on any number of texts.
+
+        Args:
+            texts: One string, or texts that are strings or lists of words; texts without words are
+                left out. Only some of them are in memory at a time.
+            batching: Default: as in training, each document for itself or as one stream.
+        """
+        if batching is None and "batching" in self.config:
+            batching = from_json(Batching, self.config["batching"], f"{CONFIG}: batching")
+        texts = [texts] if isinstance(texts, str) else texts
+        words = (self.tokenize(text) if isinstance(text, str) else list(text) for text in texts)
+        batching = batching or Batching()
+        filled = filter(None, words)
+        batches = read_texts(filled, self.vocabulary, batching, spelled=self.model.spelled)
+        return evaluate(self.model, batches)
+
+    def save_pretrained(self, path: Path | str, precision: Precision = "fp32") -> None:
+        """Write a new model folder; the card names the official file the weights came from."""
+        folder = Path(path)
+        if folder.exists():
+            raise UserError(f"{folder}: already exists; choose another folder or remove it")
+        config, source = self.model.config, ""
+        if self.path is not None and is_official(self.path):
+            origin = official_files(self.path).weights
+            source = f"| weights | {origin.name}, sha256 `{sha256(origin)}` |\n"
+        without_softmax = (
+            "\nMade from official files, which hold no softmax: the model embeds words, but does "
+            "not predict them.\n"
+        )
+        card = (
+            "# A bidirectional language model (ELMo)\n\n| | |\n|---|---|\n"
+            f"| input | {config.input} |\n"
+            f"| layers | {config.layers} per direction, {config.hidden} cells, output "
+            f"{config.width} |\n"
+            f"| parameters | {parameter_count(self.model):,} |\n"
+            f"{source}{without_softmax if config.softmax.loss == 'none' else ''}"
+        )
+        with folder_written_whole(folder) as temporary:
+            save_config(temporary, config, self.tokenizer, other_stages(self.config))
+            self.vocabulary.save(temporary / VOCABULARY)
+            save_weights(temporary / WEIGHTS, self.model, precision)
+            write_text(temporary / CARD, card)
+
+    def save_official(self, path: Path | str) -> None:
+        """Write a new folder of official files, which hold neither softmax nor word counts."""
+        save_official(Path(path), self.model, self.tokenizer, self.config)
+
+    def _predict(
+        self, texts: Sequence[Sequence[str]], batching: Batching | None
+    ) -> Iterator[tuple[int, NDArray[np.int64], Tensor, Tensor]]:
+        """Let both directions predict every word and one boundary of every text.
+
+        Yield direction, slots (predictions,), states (predictions, width) and targets
+        (predictions,) for each batch. A text of n words takes n + 1 slots, its words in reading
+        order and the boundary; the slots of all texts are numbered end to end.
+        """
+        sizes = np.array([len(text) + 1 for text in texts], np.int64)
+        first = np.cumsum(sizes) - sizes
+        for group in group_by_length(sizes, (batching or Batching()).batch_tokens):
+            together = [texts[int(idx)] for idx in group]
+            batch = pack_texts(together, self.vocabulary, spelled=self.model.spelled)
+            batch = batch.to(self.model.device)
+            states = self.model.layers(batch).at_targets()
+            for direction, targets in enumerate((batch.forward, batch.backward)):
+                steps = batch.layout.step[targets.tokens].cpu().numpy()
+                text = group[batch.layout.text[targets.tokens].cpu().numpy()]
+                # Backwards, step 0 predicts the last word, and the last step the boundary.
+                idx = steps if direction == 0 else (sizes[text] - 2 - steps) % sizes[text]
+                yield direction, first[text] + idx, states[direction], targets.ids
+
+    def _split_at_blanks(self, text: Text, blank: str) -> tuple[list[str], list[int]]:
+        """The words of a text, the unknown word in each blank, and the indices of the blanks."""
+        if not blank:
+            raise UserError(f"blank: expected a mark such as {BLANK!r}, got nothing")
+        pieces: list[Text]
+        if isinstance(text, str):
+            # Split before the text is tokenized: no tokenizer needs to know what a blank is.
+            longer = "_*" if not blank.strip("_") else ""
+            pieces = list(re.split(re.escape(blank) + longer, text))
+        else:
+            marks = [idx for idx, word in enumerate(text) if word == blank]
+            edges = zip([-1, *marks], [*marks, len(text)], strict=True)
+            pieces = [text[start + 1 : end] for start, end in edges]
+        if len(pieces) < 2:
+            shown = text if isinstance(text, str) else " ".join(text)
+            raise UserError(
+                f"expected a text with a blank, such as 'the {blank} sat', but got {shown!r:.80}; "
+                "put the mark where a word is to be found"
+            )
+        words, blanks = self.words(pieces[0]), list[int]()
+        for piece in pieces[1:]:
+            blanks.append(len(words))
+            words += [SPECIAL_WORDS[UNKNOWN], *self.words(piece)]
+        return words, blanks
+
+    def _best(self, log_probabilities: Tensor, k: int) -> tuple[Candidate, ...]:
+        best = log_probabilities.topk(min(k, len(log_probabilities)))
+        ids: list[int] = (best.indices + len(SPECIAL_WORDS)).numpy().tolist()
+        probabilities: list[float] = best.values.exp().numpy().tolist()
+        words = (self.vocabulary.words[word_id] for word_id in ids)
+        return tuple(map(Candidate, words, probabilities))
+
+    def _next_word(
+        self, words: Sequence[str], state: StackState | None, *, backward: bool
+    ) -> tuple[Tensor, StackState]:
+        """Let one direction read on; the log-probabilities of what follows, and its new state."""
+        model = self.model
+        stack = model.backward_stack if backward else model.forward_stack
+        table = WordTable.of(words, model.vocabulary, spelled=model.spelled)
+        vectors = model.token_layer(table.select(np.arange(len(words))).to(model.device))
+        vectors = vectors.to(model.compute_dtype)  # (words, width)
+        tokens = torch.arange(len(words), device=model.device)
+        layout = Layout.of(np.array([len(words)])).to(model.device)
+        outputs, states = stack(vectors, tokens, layout, state)
+        return model.output.log_probabilities(outputs[-1][-1:])[0].double().cpu(), states
 
 
 def combine(forward: Tensor, backward: Tensor, prior: Tensor) -> Tensor:
@@ -420,146 +506,51 @@ def combine(forward: Tensor, backward: Tensor, prior: Tensor) -> Tensor:
     return (forward + backward - prior).log_softmax(dim=-1)
 
 
-def log_prior(vocabulary: Vocabulary) -> Tensor:
-    """How frequent each word but the special ones is; one that was never counted counts once."""
-    counts = torch.tensor(vocabulary.counts[_SPECIAL:], dtype=torch.float64)
-    return counts.clamp(min=1).log().log_softmax(dim=0)
-
-
-@dataclass(frozen=True)
-class _Answers:
-    """Log-probabilities, a blank and direction, of all words but the special ones."""
-
-    vocabulary: Vocabulary
-    forward: dict[_Key, Tensor] = field(default_factory=dict[_Key, Tensor])
-    backward: dict[_Key, Tensor] = field(default_factory=dict[_Key, Tensor])
-
-    def candidates(self, blank: _Key, prior: Tensor, top: int) -> BlankCandidates:
-        """The best words for a blank."""
-        forward, backward = self.forward[blank], self.backward[blank]
-        kinds = (forward, backward, combine(forward, backward, prior))
-        return BlankCandidates(blank[1], *(self._best(kind, top) for kind in kinds))
-
-    def _best(self, log_probabilities: Tensor, top: int) -> tuple[Candidate, ...]:
-        best = log_probabilities.topk(min(top, len(log_probabilities)))
-        places: list[int] = best.indices.numpy().tolist()
-        probabilities: list[float] = best.values.exp().numpy().tolist()
-        return tuple(
-            Candidate(self.vocabulary.words[_SPECIAL + place], probability)
-            for place, probability in zip(places, probabilities, strict=True)
-        )
-
-
-@torch.no_grad()
-def _answers(model: BiLM, texts: Sequence[BlankedText], batching: Batching | None) -> _Answers:
-    """Let both directions read, and answer where there is a blank."""
-    answers = _Answers(model.vocabulary)
-    blanks = {(number, place) for number, text in enumerate(texts) for place in text.blanks}
-    for questions in ask(model, [text.words for text in texts], batching):
-        into = answers.backward if questions.backward else answers.forward
-        for row, key in enumerate(_keys(questions, texts)):
-            if key in blanks:
-                known = model.output.log_probabilities(questions.states[row, None])[0, _SPECIAL:]
-                into[key] = known.double().cpu().log_softmax(dim=0)
-    return answers
-
-
-def _keys(questions: Questions, texts: Sequence[BlankedText]) -> list[_Key]:
-    """Which word each question asks for; a backward one's place is counted from the end."""
-    if not questions.backward:
-        return questions.keys
-    return [(number, len(texts[number].words) - 1 - place) for number, place in questions.keys]
-
-
-def _filled(text: BlankedText, blanks: Sequence[BlankCandidates]) -> Prediction:
-    best = {blank.place: blank.combined[0].word for blank in blanks}
-    words = tuple(best.get(place, word) for place, word in enumerate(text.words))
-    return Prediction(words, tuple(blanks))
-
-
-# Text written by one direction of the model, word by word, its state carried along.
-
-
-@dataclass(frozen=True)
-class Generation:
-    """A prompt, and what the model wrote behind or before it."""
-
-    prompt: tuple[str, ...]
-    written: tuple[str, ...]
-    """In the order in which one reads, whatever the direction."""
-    backward: bool
-    ended: bool
-    """Whether the text came to its end (or, backwards, its begin); if not, the length ran out."""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The whole text."""
-        return self.written + self.prompt if self.backward else self.prompt + self.written
-
-
-def generate(
-    loaded: LoadedModel, prompt: Text = (), config: GenerationConfig | None = None
-) -> Generation:
-    """Write on from a prompt, which may be empty, up to a boundary or as long as allowed."""
-    config = config or GenerationConfig()
-    check(config)
-    words = loaded.words(prompt)
-    backward = config.direction == "backward"
-    read = ["</S>", *reversed(words)] if backward else ["<S>", *words]
-    stop = "<S>" if backward else "</S>"
-    written: list[str] = []
-    for word in islice(_write(loaded.model, read, config), config.length):
-        if word == stop:
-            break
-        written.append(word)
-    ended = len(written) < config.length
-    in_order = reversed(written) if backward else written
-    return Generation(tuple(words), tuple(in_order), backward, ended)
-
-
-@torch.no_grad()
-def _write(model: BiLM, read: Sequence[str], config: GenerationConfig) -> Iterator[str]:
-    """Words without end: each is chosen, and read in its turn."""
-    random = torch.Generator().manual_seed(config.seed)
-    never = [UNKNOWN, END if config.direction == "backward" else BEGIN]
-    states: StackState | None = None
-    while True:
-        top, states = _read(model, read, states, config)
-        logits = model.output.log_probabilities(top)[0].double().cpu()
-        logits[never] = -torch.inf
-        word = model.vocabulary.words[choose(logits, config, random)]
-        yield word
-        read = [word]
-
-
-def choose(logits: Tensor, config: GenerationConfig, random: torch.Generator) -> int:
-    """Draw a word, or take the best one where the temperature is zero, from (words,) logits."""
-    if config.temperature == 0:
-        return int(logits.argmax())
-    return int(torch.multinomial(chances(logits, config), 1, generator=random))
-
-
-def chances(logits: Tensor, config: GenerationConfig) -> Tensor:
-    """The distribution to draw from: made sharper or flatter, then cut off."""
-    sharpened = (logits - logits.max()) / config.temperature
-    ordered, places = sharpened.softmax(dim=0).sort(descending=True)
+def sampling_distribution(logits: Tensor, config: GenerationConfig) -> Tensor:
+    """The probabilities to draw the next word from: temperature, then top-k, then top-p."""
+    # The maximum first, so that a tiny temperature cannot overflow.
+    probabilities = ((logits - logits.max()) / config.temperature).softmax(dim=0)
+    ordered, indices = probabilities.sort(descending=True)
     if config.top_k is not None:
         ordered[config.top_k :] = 0
         ordered /= ordered.sum()
-    # A word stays if those above it do not have the share yet: so the best one always stays.
+    # A word stays if those above it do not reach top_p yet, so the best one always stays.
     ordered[ordered.cumsum(0) - ordered >= config.top_p] = 0
-    return torch.zeros_like(ordered).scatter(0, places, ordered / ordered.sum())
+    return torch.zeros_like(ordered).scatter(0, indices, ordered / ordered.sum())
 
 
-def _read(
-    model: BiLM, words: Sequence[str], states: StackState | None, config: GenerationConfig
-) -> tuple[Tensor, StackState]:
-    """Let one direction read on; its last state, (1, width), and where it stands."""
-    stack = model.backward_stack if config.direction == "backward" else model.forward_stack
-    table = WordTable.of(words, model.vocabulary, spelled=model.spelled)
-    vectors = model.token_layer(table.select(np.arange(len(words))).to(model.device))
-    vectors = vectors.to(model.compute_dtype)  # (words, width)
-    tokens = torch.arange(len(words), device=model.device)
-    layout = Layout.of(np.array([len(words)])).to(model.device)
-    outputs, ends = stack(vectors, tokens, layout, states)
-    return outputs[-1][-1:], ends
+# The functions of the first version, by their names.
+
+
+open_model = LanguageModel.from_pretrained
+score = LanguageModel.score
+generate = LanguageModel.generate
+
+
+def predict(
+    model: LanguageModel,
+    texts: Sequence[Text],
+    *,
+    top: int = 10,
+    blank: str = BLANK,
+    batching: Batching | None = None,
+) -> list[Prediction]:
+    """`LanguageModel.fill`."""
+    return model.fill(texts, top, blank=blank, batching=batching)
+
+
+def evaluate_text(
+    model: LanguageModel,
+    sources: Sequence[str] | str,
+    read: ReadOptions | None = None,
+    batching: Batching | None = None,
+) -> Evaluation:
+    """`LanguageModel.evaluate` on files, folders, patterns, '-' or 'ag_news'."""
+    resolved = resolve([sources] if isinstance(sources, str) else sources)
+    return model.evaluate(read_documents(resolved, read or ReadOptions()), batching)
+
+
+def describe(path: Path | str) -> ModelDescription:
+    """Describe a folder of either kind without loading its weights."""
+    folder = Path(path)
+    return describe_official(folder) if is_official(folder) else describe_model(folder)

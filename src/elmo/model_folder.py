@@ -1,4 +1,9 @@
-"""Model folders: what training writes and everything else reads. Data only, never a pickle."""
+"""Model folders: what training writes and everything else reads. Data only, never a pickle.
+
+config.json holds the settings of every stage and the metrics, model.safetensors the weights,
+vocabulary.txt the words with their counts, README.md the model card. torch is imported only where
+weights are read or written: describing a folder takes a few milliseconds without it.
+"""
 
 from __future__ import annotations
 
@@ -7,196 +12,72 @@ import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.model import BiLM
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
 from elmo.files import read_json, read_text, write_json, written_whole
-from elmo.text.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
+from elmo.text.tokenizer import TokenizerConfig
+from elmo.text.vocabulary import UNKNOWN, Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from elmo.bilm.model import BiLM
 
 FORMAT = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.txt"
 CARD = "README.md"
+METRICS = "metrics"
 Shapes = Mapping[str, tuple[int, ...]]
 Precision = Literal["fp32", "bf16"]
 Text = str | Sequence[str]
 """A text as it was written, or as words already."""
 
+if not TYPE_CHECKING:
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """A biLM with all that is needed to read new text as its training text was read."""
+    def __getattr__(name: str) -> object:
+        # Names of the first version that are in elmo.language_model now, which imports this module.
+        moved = {"LoadedModel": "LanguageModel", "load_model": "open_model"}
+        if name not in moved:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("elmo.language_model"), moved[name])
 
-    model: BiLM
-    tokenizer: TokenizerConfig
-    config: Json = field(default_factory=dict[str, Any])
-    """The settings of all stages, where they are known."""
-    custom_tokenizer: Tokenizer | None = None
-    """The function of a custom tokenizer."""
 
-    def tokenize(self, text: str) -> list[str]:
-        """Cut a text into words as the training text was cut."""
-        if self.tokenizer.tokenizer == "custom" and self.custom_tokenizer is None:
-            raise UserError(
-                "this model reads words cut by a tokenizer function of its maker, which its folder "
-                "does not hold; give words already cut, or the function "
-                "(load_model(…, custom_tokenizer=…))"
-            )
-        return build_tokenizer(self.tokenizer, self.custom_tokenizer)(text)
+def is_official(folder: Path) -> bool:
+    """Whether a folder holds an official model (options and .hdf5 weights) rather than ours."""
+    found = any(any(folder.glob(name)) for name in ("options.json", "*_options.json", "*.hdf5"))
+    return found and not (folder / CONFIG).exists()
 
-    def words(self, text: Text) -> list[str]:
-        """The words of a text; boundaries are the model's to add, so none may be among them."""
-        words = self.tokenize(text) if isinstance(text, str) else list(text)
-        for boundary in (SPECIAL_WORDS[BEGIN], SPECIAL_WORDS[END]):
-            if boundary in words:
-                raise UserError(
-                    f"a text holds {boundary!r}, which stands for its begin or end and is added by "
-                    "the model; take it out, or write it in another way"
-                )
-        return words
+
+def require_inside(folder: Path, path: Path) -> None:
+    """Refuse a link that leads out of a model folder, which may come from anywhere."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
+
+
+# config.json
 
 
 def save_config(
     folder: Path, model: BiLMConfig, tokenizer: TokenizerConfig, stages: Mapping[str, Any]
 ) -> None:
-    """Write the settings of all stages; `stages` are those the model itself does not need."""
+    """Write config.json; `stages` holds whatever the model itself does not need."""
     content = {"format": FORMAT, "model": to_json(model), "tokenizer": to_json(tokenizer)}
     write_json(folder / CONFIG, {**content, **stages})
 
 
-def save_weights(path: Path, model: BiLM, precision: Precision = "fp32") -> None:
-    """Write the parameters, a tied matrix once."""
-    kind = torch.float32 if precision == "fp32" else torch.bfloat16
-    save_tensors(path, {name: tensor.to(kind) for name, tensor in model_tensors(model).items()})
-
-
-def load_model(
-    folder: Path | str, device: str = "cpu", custom_tokenizer: Tokenizer | None = None
-) -> LoadedModel:
-    """Open a model folder. Sizes are checked against its settings before memory is taken."""
-    folder = checked_folder(Path(folder))
-    config = read_config(folder)
-    settings = from_json(BiLMConfig, config.get("model"), f"{folder / CONFIG}: model")
-    tokenizer = from_json(TokenizerConfig, config.get("tokenizer"), f"{folder / CONFIG}: tokenizer")
-    check(settings)
-    vocabulary = Vocabulary.load(folder / VOCABULARY)
-    model = build_with_weights(settings, vocabulary, folder / WEIGHTS)
-    return LoadedModel(model.to(device), tokenizer, config, custom_tokenizer)
-
-
-def build_with_weights(settings: BiLMConfig, vocabulary: Vocabulary, path: Path) -> BiLM:
-    """Build a model that takes its parameters from a file of exactly the right shapes."""
-    with without_weights():
-        model = BiLM(settings, vocabulary)
-    shapes = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
-    tensors = load_tensors(path, shapes)
-    frozen = {name for name, one in model.named_parameters() if not one.requires_grad}
-    model.load_state_dict(
-        {name: tensor.float() for name, tensor in tensors.items()}, strict=False, assign=True
-    )
-    model.tie()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in frozen)
-    return model
-
-
-@contextmanager
-def without_weights() -> Generator[None]:
-    """Modules built in here have shapes but no numbers, which come from a file."""
-    with torch.device("meta"), _Undrawn():
-        yield
-
-
-class _Undrawn(TorchFunctionMode):
-    """Draws nothing: to draw what has no memory, torch would load its compiler, for seconds."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        given: dict[str, Any] = kwargs or {}
-        if func.__name__ in ("normal_", "uniform_"):
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
-
-
-def model_tensors(model: BiLM) -> dict[str, Tensor]:
-    """The parameters by name; where two names mean one tensor, only the first."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file that is whole or not there."""
-    with written_whole(path) as beside:
-        beside.touch()
-        readers = beside.stat().st_mode
-        try:
-            save_file({name: one.contiguous().cpu() for name, one in tensors.items()}, beside)
-        except SafetensorError as error:
-            raise OSError(_errno_of(error), str(error)) from None
-        # The library makes files that only their owner may read.
-        beside.chmod(readers)
-
-
-def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
-    """Read a safetensors file; with `shapes`, only if it holds exactly these."""
-    with _opened(path) as file:
-        if shapes is not None:
-            found = {name: entry.shape for name, entry in _header(file).items()}
-            _compare_shapes(path, found, shapes)
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def load_tensor(path: Path, name: str) -> Tensor:
-    """Read one tensor of a safetensors file."""
-    with _opened(path) as file:
-        return file.get_tensor(name)
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """What a safetensors file says of a tensor before it is loaded."""
-
-    shape: tuple[int, ...]
-    number_format: str
-
-
-def load_header(path: Path) -> dict[str, TensorEntry]:
-    """The tensors of a safetensors file, but for their numbers."""
-    with _opened(path) as file:
-        return _header(file)
-
-
-@contextmanager
-def _opened(path: Path) -> Generator[Any]:
-    """A safetensors file, or a sentence that says what is wrong with it."""
-    try:
-        with cast("Any", safe_open(path, framework="pt")) as file:
-            yield file
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: damaged or not a safetensors file ({error})") from None
-
-
-def _header(file: Any) -> dict[str, TensorEntry]:
-    names: list[str] = list(file.keys())
-    parts = {name: file.get_slice(name) for name in names}
-    return {
-        name: TensorEntry(tuple(part.get_shape()), part.get_dtype()) for name, part in parts.items()
-    }
+def save_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
+    """Put held-out metrics (an `Evaluation` as JSON) into the config.json that is there already."""
+    write_json(folder / CONFIG, {**read_config(folder), METRICS: metrics})
 
 
 def read_config(folder: Path) -> Json:
@@ -212,82 +93,161 @@ def read_config(folder: Path) -> Json:
     return cast("Json", config)
 
 
-def checked_folder(folder: Path) -> Path:
-    """Make sure that this is a folder whose files do not lead out of it."""
+def other_stages(config: Json) -> Json:
+    """All of a config.json but what `save_config` writes from the model itself."""
+    return {
+        key: value for key, value in config.items() if key not in ("format", "model", "tokenizer")
+    }
+
+
+def _read_settings(folder: Path) -> tuple[Json, BiLMConfig, TokenizerConfig]:
+    """Check that the files of a folder are there, and read its config.json."""
     if not folder.is_dir():
         raise UserError(
             f"{folder}: expected a model folder, but there is none; check the path, or train a "
             "model with elmo pretrain"
         )
     for name in (CONFIG, WEIGHTS, VOCABULARY):
-        path = folder / name
-        if not path.exists():
+        # is_file, not exists: opening a named pipe would wait for ever.
+        if not (folder / name).is_file():
             raise UserError(
                 f"{folder}: expected a model folder, as elmo pretrain writes it, but {name} is "
                 "missing"
             )
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
-    return folder
+        require_inside(folder, folder / name)
+    config = read_config(folder)
+    settings = from_json(BiLMConfig, config.get("model"), f"{folder / CONFIG}: model")
+    tokenizer = from_json(TokenizerConfig, config.get("tokenizer"), f"{folder / CONFIG}: tokenizer")
+    check(settings)
+    return config, settings, tokenizer
 
 
-def _compare_shapes(path: Path, found: Shapes, expected: Shapes) -> None:
-    problems = [f"{name} is missing" for name in expected if name not in found]
-    problems += [f"{name} is not expected" for name in found if name not in expected]
-    problems += [
-        f"{name} is {found[name]}, expected {shape}"
-        for name, shape in expected.items()
-        if name in found and found[name] != shape
-    ]
-    if problems:
-        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
-        raise UserError(
-            f"{path} does not fit its config.json and vocabulary.txt: "
-            f"{'; '.join(problems[:5])}{more}"
-        )
+# Weights
 
 
-def _errno_of(error: SafetensorError) -> int:
-    """The number of the operating system's error that safetensors reports as text."""
-    _, found, rest = str(error).rpartition("os error ")
-    digits = rest.rstrip(")} \"'")
-    return int(digits) if found and digits.isdigit() else 0
+def model_tensors(model: BiLM) -> dict[str, Tensor]:
+    """The parameters by name; where two names mean one tensor, only the first."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def parameter_count(model: BiLM) -> int:
-    """How many numbers the model has learned, a tied matrix counted once."""
+    """How many parameters the model has, a tied matrix counted once."""
     return sum(math.prod(tensor.shape) for tensor in model_tensors(model).values())
 
 
-# What is in a model folder, told without loading its weights.
+def save_weights(path: Path, model: BiLM, precision: Precision = "fp32") -> None:
+    """Write the parameters, a tied matrix once."""
+    tensors = model_tensors(model).items()
+    save_tensors(path, {n: t.float() if precision == "fp32" else t.bfloat16() for n, t in tensors})
 
 
-LARGEST_CARD = 1 << 20
-_CARD_ROW = re.compile(r"^\| (forward|backward) \| (\d+\.?\d*) \|", re.MULTILINE)
+def load_folder(folder: Path) -> tuple[BiLM, TokenizerConfig, Json]:
+    """Read the network, the tokenizer settings and config.json of a folder.
+
+    Shapes are checked against the settings before memory is taken.
+    """
+    from elmo.bilm.model import BiLM
+
+    config, settings, tokenizer = _read_settings(folder)
+    with without_weights():
+        model = BiLM(settings, Vocabulary.load(folder / VOCABULARY))
+    trainable = {name: one.requires_grad for name, one in model.named_parameters()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
+    tensors = load_tensors(folder / WEIGHTS, shapes)
+    # assign: parameters become the tensors of the file, without a second copy in memory. It also
+    # makes all of them trainable, and parts what is tied.
+    model.load_state_dict(
+        {name: tensor.float() for name, tensor in tensors.items()}, strict=False, assign=True
+    )
+    model.tie()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(trainable[name])
+    return model, tokenizer, config
 
 
-@dataclass(frozen=True)
-class Part:
-    """One part of a model, and how many numbers it has learned."""
+@contextmanager
+def without_weights() -> Generator[None]:
+    """Build modules in here that have shapes but no memory, to be given weights from a file."""
+    import torch
+    from torch.overrides import TorchFunctionMode
 
-    name: str
-    parameters: int
+    class NoInitialisation(TorchFunctionMode):
+        # To draw random numbers for a meta tensor, torch loads its compiler, which takes seconds.
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            if func.__name__ in ("normal_", "uniform_"):
+                return args[0] if args else kwargs["tensor"]
+            return func(*args, **kwargs)
+
+    with torch.device("meta"), NoInitialisation():
+        yield
 
 
-@dataclass(frozen=True)
-class FileSize:
-    """A file of the folder and its size in bytes."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file that is whole or not there."""
+    from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 
-    name: str
-    size: int
+    with written_whole(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
+        try:
+            save_file({name: one.contiguous().cpu() for name, one in tensors.items()}, temporary)
+        except SafetensorError as error:
+            # safetensors reports errors of the operating system as text: "… (os error 28)".
+            number = re.search(r"os error (\d+)", str(error))
+            raise OSError(int(number[1]) if number else 0, str(error)) from None
+        temporary.chmod(mode)  # safetensors makes files that only their owner may read
 
 
-@dataclass(frozen=True)
-class HeldOutPerplexity:
-    """What the model card says of the model's quality."""
+def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
+    """Read a safetensors file; with `shapes`, only if it holds exactly these tensors."""
+    if shapes is not None:
+        problems = _shape_problems(
+            {name: one[0] for name, one in load_header(path).items()}, shapes
+        )
+        if problems:
+            more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+            raise UserError(
+                f"{path} does not fit its config.json and vocabulary.txt: "
+                f"{'; '.join(problems[:5])}{more}"
+            )
+    with _opened(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
-    forward: float
-    backward: float
+
+def load_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype (F32, BF16, …) of each tensor of a safetensors file."""
+    with _opened(path, "np") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {name: (tuple(one.get_shape()), one.get_dtype()) for name, one in slices.items()}
+
+
+@contextmanager
+def _opened(path: Path, framework: str) -> Generator[Any]:
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: expected a regular file")
+    try:
+        with cast("Any", safe_open(path, framework=framework)) as file:
+            yield file
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: damaged or not a safetensors file ({error})") from None
+
+
+def _shape_problems(shapes: Shapes, expected: Shapes) -> list[str]:
+    problems = [f"{name} is missing" for name in expected if name not in shapes]
+    problems += [f"{name} is not expected" for name in shapes if name not in expected]
+    return problems + [
+        f"{name} is {shapes[name]}, expected {shape}"
+        for name, shape in expected.items()
+        if name in shapes and shapes[name] != shape
+    ]
+
+
+# Description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,62 +262,61 @@ class ModelDescription:
     training_tokens: int
     """Running words the vocabulary was counted in."""
     unknown_rate: float
-    """Share of these that the vocabulary does not hold."""
+    """Fraction of these that the vocabulary does not hold."""
     parameters: int
-    parts: tuple[Part, ...]
+    parts: dict[str, int]
+    """Parameters of each part of the model."""
     number_format: str
-    """How the numbers are stored, such as F32 or BF16."""
-    files: tuple[FileSize, ...]
-    held_out_perplexity: HeldOutPerplexity | None
+    """How the weights are stored, such as F32 or BF16."""
+    files: dict[str, int]
+    """Size of each file in bytes."""
+    held_out_perplexity: dict[str, float] | None
+    """Of each direction, if text was held out of the training."""
     stages: Json
-    """How it was made: the settings of all other stages, as its config.json has them."""
+    """How it was made: all else that its config.json holds."""
 
 
 def describe_model(folder: Path | str) -> ModelDescription:
-    """Read settings, vocabulary and card, and of the weights the names and shapes."""
-    folder = checked_folder(Path(folder))
-    config = read_config(folder)
-    where = folder / CONFIG
-    settings = from_json(BiLMConfig, config.get("model"), f"{where}: model")
-    check(settings)
+    """Describe one of our folders without loading its weights."""
+    folder = Path(folder)
+    config, settings, tokenizer = _read_settings(folder)
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     header = load_header(folder / WEIGHTS)
-    parts = _parts({name: math.prod(entry.shape) for name, entry in header.items()})
-    words = sum(vocabulary.counts[UNKNOWN:])
+    parts: Counter[str] = Counter()
+    for name, (shape, _) in header.items():
+        parts[name.partition(".")[0]] += math.prod(shape)
+    files = [folder / name for name in (CONFIG, WEIGHTS, VOCABULARY, CARD)]
+    tokens = sum(vocabulary.counts[UNKNOWN:])
     return ModelDescription(
         folder=str(folder),
         model=settings,
-        tokenizer=from_json(TokenizerConfig, config.get("tokenizer"), f"{where}: tokenizer"),
+        tokenizer=tokenizer,
         vocabulary=len(vocabulary),
-        training_tokens=words,
-        unknown_rate=vocabulary.counts[UNKNOWN] / max(1, words),
-        parameters=sum(part.parameters for part in parts),
-        parts=parts,
-        number_format=", ".join(sorted({entry.number_format for entry in header.values()})),
-        files=tuple(_file_sizes(folder)),
-        held_out_perplexity=_perplexity_of_card(folder / CARD),
-        stages={key: config[key] for key in config.keys() - {"format", "model", "tokenizer"}},
+        training_tokens=tokens,
+        unknown_rate=vocabulary.counts[UNKNOWN] / max(1, tokens),
+        parameters=sum(parts.values()),
+        parts=dict(parts),
+        number_format=", ".join(sorted({dtype for _, dtype in header.values()})),
+        files={path.name: path.stat().st_size for path in files if path.is_file()},
+        held_out_perplexity=_held_out_perplexity(folder, config),
+        stages=other_stages(config),
     )
 
 
-def _parts(sizes: dict[str, int]) -> tuple[Part, ...]:
-    """Sum parameters by the part of the model they belong to: the first word of their names."""
-    totals: Counter[str] = Counter()
-    for name, size in sizes.items():
-        totals[name.partition(".")[0]] += size
-    return tuple(Part(name, size) for name, size in totals.items())
-
-
-def _file_sizes(folder: Path) -> list[FileSize]:
-    names = (CONFIG, WEIGHTS, VOCABULARY, CARD)
-    paths = [folder / name for name in names if (folder / name).is_file()]
-    return [FileSize(path.name, path.stat().st_size) for path in paths]
-
-
-def _perplexity_of_card(path: Path) -> HeldOutPerplexity | None:
-    if not path.is_file():
+def _held_out_perplexity(folder: Path, config: Json) -> dict[str, float] | None:
+    directions = ("forward", "backward")
+    if METRICS in config:
+        try:
+            return {name: float(config[METRICS][name]["perplexity"]) for name in directions}
+        except (TypeError, KeyError, ValueError):
+            raise UserError(
+                f"{folder / CONFIG}: metrics: expected the perplexity of {' and '.join(directions)}"
+            ) from None
+    # The first version wrote its metrics only into the table of the model card.
+    if not (folder / CARD).is_file():
         return None
-    found = dict(_CARD_ROW.findall(read_text(path, LARGEST_CARD)))
-    if found.keys() != {"forward", "backward"}:
-        return None
-    return HeldOutPerplexity(float(found["forward"]), float(found["backward"]))
+    row = re.compile(r"^\| (forward|backward) \| (\d+\.?\d*) \|", re.MULTILINE)
+    rows = dict(row.findall(read_text(folder / CARD, 1 << 20)))
+    return (
+        {name: float(rows[name]) for name in directions} if rows.keys() == {*directions} else None
+    )

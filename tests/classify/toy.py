@@ -10,7 +10,7 @@ from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.data import LabelledTexts
-from elmo.model_folder import LoadedModel
+from elmo.language_model import LanguageModel
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
@@ -33,7 +33,7 @@ def toy_texts(number: int = 60, seed: int = 0) -> LabelledTexts:
     return LabelledTexts(texts, labels, [f"row {row}" for row in range(number)])
 
 
-def toy_model(seed: int = 0) -> LoadedModel:
+def toy_model(seed: int = 0) -> LanguageModel:
     """A biLM of random weights, in single precision as in use."""
     vocabulary = Vocabulary((*SPECIAL_WORDS, *WORDS), (9, 9, 9, *range(30, 30 - len(WORDS), -1)))
     config = BiLMConfig(word_dim=6, hidden=6, softmax=SoftmaxConfig(loss="full"))
@@ -41,7 +41,7 @@ def toy_model(seed: int = 0) -> LoadedModel:
     model = BiLM(config, vocabulary)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
-    return LoadedModel(model, TokenizerConfig())
+    return LanguageModel(model, TokenizerConfig())
 
 
 def toy_config(

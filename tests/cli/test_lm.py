@@ -13,8 +13,7 @@ import pytest
 
 from elmo.bilm.config import GenerationConfig
 from elmo.cli.main import main
-from elmo.language_model import generate, predict, score
-from elmo.model_folder import load_model
+from elmo.language_model import generate, open_model, predict, score
 
 TEXTS = ["the cat sat on the mat .", "my zebra ran"]
 
@@ -24,7 +23,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[Any]:
 
 
 def expected(model: Path) -> list[Any]:
-    return json.loads(json.dumps([asdict(one) for one in score(load_model(model), TEXTS)]))
+    return json.loads(json.dumps([asdict(one) for one in score(open_model(model), TEXTS)]))
 
 
 def test_each_text_is_one_line_of_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +49,7 @@ def test_texts_come_from_files_and_standard_input(
 def test_people_get_a_table(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", str(model), "the [old] zebra"]) == 0
     shown = capsys.readouterr().out
-    (found,) = score(load_model(model), ["the [old] zebra"])
+    (found,) = score(open_model(model), ["the [old] zebra"])
     for one in found.words:
         assert f"{one.forward:.3f}" in shown
     assert "zebra (unknown)" in shown
@@ -92,7 +91,7 @@ TEXT = "the ___ sat on the ___ ."
 def test_candidates_are_told_to_scripts(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(model), TEXT, "--top", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    (found,) = predict(load_model(model), [TEXT], top=3)
+    (found,) = predict(open_model(model), [TEXT], top=3)
     assert told == json.loads(json.dumps(asdict(found)))
     assert [len(blank["combined"]) for blank in told["blanks"]] == [3, 3]
 
@@ -109,7 +108,7 @@ def test_the_model_has_learned_its_language(
 def test_people_get_a_table_a_blank(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(model), TEXT, "--top", "4"]) == 0
     shown = capsys.readouterr().out
-    (found,) = predict(load_model(model), [TEXT], top=4)
+    (found,) = predict(open_model(model), [TEXT], top=4)
     first, second = found.blanks
     assert f"the [{first.combined[0].word}] sat on the ___ ." in shown
     assert f"the ___ sat on the [{second.combined[0].word}] ." in shown
@@ -122,7 +121,7 @@ def test_people_get_a_table_a_blank(model: Path, capsys: pytest.CaptureFixture[s
     [
         ([], "no text was given"),
         (["the cat"], "expected a text with a blank"),
-        ([TEXT, "--top", "0"], "top: at least one"),
+        ([TEXT, "--top", "0"], "expected at least one candidate per blank, got 0"),
         ([TEXT, "--blank", ""], "blank: expected a mark"),
     ],
 )
@@ -143,7 +142,7 @@ def test_flags_are_settings(model: Path, capsys: pytest.CaptureFixture[str]) -> 
     config = GenerationConfig(
         direction="backward", length=7, temperature=0.7, top_k=5, top_p=0.9, seed=3
     )
-    made = generate(load_model(model), "the mat .", config)
+    made = generate(open_model(model), "the mat .", config)
     assert told["words"] == list(made.words)
     assert told["written"] == list(made.written)
     assert told["prompt"] == ["the", "mat", "."]
@@ -153,7 +152,7 @@ def test_flags_are_settings(model: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_people_get_a_line_a_prompt(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", str(model), "the cat", "a", "--seed", "2"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    loaded = load_model(model)
+    loaded = open_model(model)
     assert first.split() == list(generate(loaded, "the cat", GenerationConfig(seed=2)).words)
     assert second.split() == list(generate(loaded, "a", GenerationConfig(seed=2)).words)
 

@@ -104,7 +104,7 @@ def test_ctrl_c_is_no_traceback(
     def interrupted(folder: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo.language_model.describe", interrupted)
+    monkeypatch.setattr("elmo.model_folder.describe_model", interrupted)
     assert main(["info", "model"]) == 130
     assert capsys.readouterr().err == "elmo: interrupted\n"
 
@@ -115,6 +115,6 @@ def test_who_is_interrupted_may_say_how_to_go_on(
     def interrupted(folder: object) -> None:
         raise KeyboardInterrupt("stopped; the same command goes on")
 
-    monkeypatch.setattr("elmo.language_model.describe", interrupted)
+    monkeypatch.setattr("elmo.model_folder.describe_model", interrupted)
     assert main(["info", "anything"]) == 130
     assert capsys.readouterr().err == "elmo: stopped; the same command goes on\n"

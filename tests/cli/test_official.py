@@ -12,7 +12,8 @@ import torch
 from tests.official.golden_elmo import golden
 
 from elmo.cli.main import main
-from elmo.model_folder import load_model, model_tensors
+from elmo.language_model import open_model
+from elmo.model_folder import model_tensors
 
 # elmo verify: the exit code tells whether a model computes what was stored.
 
@@ -106,8 +107,8 @@ def test_a_model_of_ours_leaves_its_softmax_behind(
     assert main(["convert", str(model), there, "--to", "official"]) == 0
     assert "not included" in capsys.readouterr().out
     assert main(["convert", there, back]) == 0
-    before = model_tensors(load_model(model).model)
-    after = model_tensors(load_model(back).model)
+    before = model_tensors(open_model(model).model)
+    after = model_tensors(open_model(back).model)
     assert set(before) - set(after) == {"output.bias"}
     assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
 

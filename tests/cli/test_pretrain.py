@@ -15,8 +15,8 @@ from tests.official.golden_elmo import golden
 from tests.training.conftest import write_corpus
 
 from elmo.cli.main import main
-from elmo.evaluate import evaluate_text
-from elmo.model_folder import describe_model, load_model, parameter_count
+from elmo.language_model import evaluate_text, open_model
+from elmo.model_folder import describe_model, parameter_count
 from elmo.training.pretrain import evaluate_run
 
 # A model folder is described as its files are.
@@ -25,7 +25,7 @@ from elmo.training.pretrain import evaluate_run
 def test_a_model_is_shown_to_people(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(model)]) == 0
     shown = capsys.readouterr().out
-    loaded = load_model(model)
+    loaded = open_model(model)
     assert f"{parameter_count(loaded.model):,} (F32)" in shown
     assert f"{len(loaded.model.vocabulary):,} words" in shown
     assert "2 per direction, 12 cells" in shown
@@ -77,10 +77,9 @@ def edited(model: Path, to: Path, **sections: dict[str, Any]) -> Path:
 
 def test_held_out_text_is_found_again(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, str(model))
-    card = describe_model(model).held_out_perplexity
-    assert card is not None
-    assert found["forward"]["perplexity"] == pytest.approx(card.forward, abs=0.006)
-    assert found["backward"]["perplexity"] == pytest.approx(card.backward, abs=0.006)
+    assert describe_model(model).held_out_perplexity == {
+        name: pytest.approx(found[name]["perplexity"]) for name in ("forward", "backward")
+    }
     assert found["average"]["perplexity"] == pytest.approx(found["perplexity"])
 
 
@@ -96,7 +95,7 @@ def test_a_text_is_evaluated(
     path = tmp_path / "other.csv"
     path.write_text("id,text\n1,the cat sat on a tree .\n2,zebras looked at the mat .\n")
     found = told(capsys, str(model), str(path), "--column", "text")
-    twin = evaluate_text(load_model(model), str(path))
+    twin = evaluate_text(open_model(model), str(path))
     assert found["forward"] == json.loads(json.dumps(asdict(twin.forward)))
     assert found["unknown_rate"] > 0
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from elmo.embed.embedder import Embedder
-from elmo.official.format import load_official
+from elmo.language_model import LanguageModel
 
 SLOTS, BATCHES = 3, 10
 
@@ -25,7 +25,8 @@ def test_stored_activations_of_the_originals(name: str, sentences: str) -> None:
     if data is None or not (folder := Path(data) / "elmo_fixtures" / name).is_dir():
         pytest.skip("set ELMO_DATA to a folder with elmo_fixtures to compare with the originals")
     slots = [[text.split() for text in one] for one in json.loads((folder / sentences).read_text())]
-    embedder = Embedder(load_official(folder / "options.json", folder / "lm_weights.hdf5", None))
+    files = (folder / "options.json", folder / "lm_weights.hdf5")
+    embedder = Embedder(LanguageModel.from_official(*files))
     found = embedder.encode(
         [slots[slot][batch] for batch in range(BATCHES) for slot in range(SLOTS)],
         output="tokens",

@@ -21,7 +21,8 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import FILE, Embedder, Progress, usual_batch_tokens, warm_state
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
-from elmo.model_folder import LoadedModel, save_config, save_weights
+from elmo.language_model import LanguageModel
+from elmo.model_folder import save_config, save_weights
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import Vocabulary
 
@@ -349,7 +350,7 @@ TEXTS_map_function = ["the cat sat", "a dog", "naïve 雨", "the mat on the mat"
 def embedder(vocabulary) -> Embedder:
     torch.manual_seed(0)
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
-    return Embedder(LoadedModel(model, TokenizerConfig()))
+    return Embedder(LanguageModel(model, TokenizerConfig()))
 
 
 @pytest.mark.filterwarnings("ignore")

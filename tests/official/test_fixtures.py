@@ -21,7 +21,7 @@ TOLERANCE = 2e-6
 
 
 def load(folder: Path, **options: Any) -> BiLM:
-    return load_official(folder / "options.json", folder / "lm_weights.hdf5", **options).model
+    return load_official(folder / "options.json", folder / "lm_weights.hdf5", **options)[0]
 
 
 @pytest.mark.parametrize("name", SETS)

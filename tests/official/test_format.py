@@ -138,7 +138,7 @@ def test_stored_token_vectors_are_used_and_other_words_spelled(tmp_path: Path) -
     with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
         file["embedding"] = table
     files = (folder / "options.json", folder / "weights.hdf5")
-    stored = load_official(*files, token_vectors=tmp_path / "tokens.hdf5").model
+    stored = load_official(*files, token_vectors=tmp_path / "tokens.hdf5")[0]
     text = ["cat", "unseen", "<UNK>", "雨"]
     tokens, plain = layers(stored, text)[0, :, :4], theirs.read(text)[0][0, :, :4]
     assert np.array_equal(tokens[[0, 3]], table[[0, 2]])
@@ -159,7 +159,7 @@ def test_stored_token_vectors_of_the_model_itself_change_nothing(tmp_path: Path)
         file["embedding"] = vectors.astype(np.float32)
     stored = load_official(
         folder / "options.json", folder / "weights.hdf5", token_vectors=tmp_path / "tokens.hdf5"
-    ).model
+    )[0]
     for sentence in SENTENCES:
         expected = theirs.read(sentence)[0]
         np.testing.assert_allclose(layers(stored, sentence), expected, rtol=0, atol=5e-6)

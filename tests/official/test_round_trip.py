@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,8 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
-from elmo.language_model import describe, open_model, save_model
-from elmo.model_folder import LoadedModel, model_tensors
-from elmo.official.format import save_official
+from elmo.language_model import LanguageModel, describe, open_model
+from elmo.model_folder import model_tensors
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import Vocabulary
 
@@ -46,8 +46,8 @@ def test_official_to_ours_and_back(tmp_path: Path, kind: dict[str, Any]) -> None
     theirs = golden(**kind)
     theirs.options |= {"n_train_tokens": 768648884, "batch_size": 128}
     folder = theirs.write(tmp_path / "official")
-    save_model(open_model(folder), tmp_path / "ours")
-    save_official(open_model(tmp_path / "ours"), tmp_path / "back")
+    open_model(folder).save_pretrained(tmp_path / "ours")
+    open_model(tmp_path / "ours").save_official(tmp_path / "back")
     found = datasets(tmp_path / "back" / "weights.hdf5")
     assert found.keys() == theirs.weights.keys()
     for name, values in theirs.weights.items():
@@ -60,7 +60,7 @@ def test_official_to_ours_and_back(tmp_path: Path, kind: dict[str, Any]) -> None
         assert (tmp_path / "back" / "vocab.txt").read_text().split() == WORDS
 
 
-def ours(vocabulary: Vocabulary, **settings: Any) -> LoadedModel:
+def ours(vocabulary: Vocabulary, **settings: Any) -> LanguageModel:
     characters = CharacterConfig(char_dim=2, filters=((1, 2), (2, 3)), activation="tanh")
     softmax = SoftmaxConfig(loss="full", tied=False)
     chosen = {"input": "characters", "hidden": 6, "projection": 4, **settings}
@@ -72,7 +72,7 @@ def ours(vocabulary: Vocabulary, **settings: Any) -> LoadedModel:
             parameter.add_(torch.randn(parameter.shape) * 0.1)
         if model.token_layer.characters is not None:
             model.token_layer.characters.characters.weight[0] = 0
-    return LoadedModel(model, TokenizerConfig(lowercase=True))
+    return LanguageModel(model, TokenizerConfig(lowercase=True))
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_ours_to_official_and_back(
     tmp_path: Path, vocabulary: Vocabulary, settings: dict[str, Any]
 ) -> None:
     before = ours(vocabulary, **settings)
-    save_official(before, tmp_path / "official")
-    save_model(open_model(tmp_path / "official"), tmp_path / "ours")
+    before.save_official(tmp_path / "official")
+    open_model(tmp_path / "official").save_pretrained(tmp_path / "ours")
     after = open_model(tmp_path / "ours")
     kept = {n: t for n, t in model_tensors(before.model).items() if not n.startswith("output.")}
     found = model_tensors(after.model)
@@ -112,7 +112,7 @@ def test_options_that_are_no_longer_true_are_written_anew(tmp_path: Path) -> Non
     changed = {**to_json(loaded.model.config), "skip": False}
     config = from_json(BiLMConfig, json.loads(json.dumps(changed)), "")
     model = BiLM(config, loaded.model.vocabulary)
-    save_official(LoadedModel(model, loaded.tokenizer, loaded.config), tmp_path / "new")
+    replace(loaded, model=model).save_official(tmp_path / "new")
     options = json.loads((tmp_path / "new" / "options.json").read_text())
     assert options["lstm"]["use_skip_connections"] is False
 
@@ -129,25 +129,24 @@ def test_what_the_official_format_cannot_hold_is_refused(
     tmp_path: Path, vocabulary: Vocabulary, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        save_official(ours(vocabulary, **settings), tmp_path / "official")
+        ours(vocabulary, **settings).save_official(tmp_path / "official")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     loaded = open_model(golden().write(tmp_path / "official"))
-    for save in (save_model, save_official):
+    for save in (loaded.save_pretrained, loaded.save_official):
         with pytest.raises(UserError, match="already exists"):
-            save(loaded, tmp_path / "official")
+            save(tmp_path / "official")
 
 
 def test_both_kinds_of_folder_are_described_alike(tmp_path: Path) -> None:
     folder = golden().write(tmp_path / "official")
-    save_model(open_model(folder), tmp_path / "ours", folder / "weights.hdf5")
+    open_model(folder).save_pretrained(tmp_path / "ours")
     theirs, mine = describe(folder), describe(tmp_path / "ours")
     assert theirs.model == mine.model
     padding = mine.model.characters.char_dim
     assert theirs.parameters + padding == mine.parameters
-    stacks = [{part.name: part.parameters for part in one.parts} for one in (theirs, mine)]
-    assert stacks[0]["forward_stack"] == stacks[1]["forward_stack"]
+    assert theirs.parts["forward_stack"] == mine.parts["forward_stack"]
     assert theirs.stages == mine.stages
     assert "weights.hdf5, sha256" in (tmp_path / "ours" / "README.md").read_text()

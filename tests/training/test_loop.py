@@ -17,9 +17,8 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.lstm import LSTMState
 from elmo.bilm.model import BatchLoss, BiLM, BiLMState
 from elmo.errors import ConfigError, UserError
-from elmo.language_model import open_model, save_model
-from elmo.model_folder import LoadedModel, load_model, model_tensors
-from elmo.official.format import save_official
+from elmo.language_model import open_model
+from elmo.model_folder import model_tensors
 from elmo.text.batching import Share, pack_texts
 from elmo.text.config import Batching
 from elmo.training import loop as module
@@ -236,7 +235,7 @@ def bilm_tensors(model: BiLM) -> dict[str, torch.Tensor]:
 
 
 def test_an_official_model_proposes_a_softmax_to_be_learned_first(official, tmp_path):
-    save_model(open_model(official), tmp_path / "converted")
+    open_model(official).save_pretrained(tmp_path / "converted")
     for folder in (official, tmp_path / "converted"):
         config = settings_of(folder)
         assert config.model == replace(
@@ -266,12 +265,12 @@ def test_official_weights_are_fine_tuned_and_written_back(official, corpus_file,
     assert [one["ends_freeze"] for one in logged].count(True) == 1
     assert all(parameter.requires_grad for parameter in result.model.parameters())
 
-    loaded = load_model(tmp_path / "run")
+    loaded = open_model(tmp_path / "run")
     assert "cat" in loaded.model.vocabulary.words
     changed, start = bilm_tensors(loaded.model), bilm_tensors(open_model(official).model)
     assert changed.keys() == start.keys()
     assert not any(torch.equal(changed[name], start[name]) for name in start if "layers" in name)
-    save_official(LoadedModel(loaded.model, loaded.tokenizer, loaded.config), tmp_path / "back")
+    loaded.save_official(tmp_path / "back")
     again = bilm_tensors(open_model(tmp_path / "back").model)
     assert all(torch.equal(again[name], changed[name]) for name in changed)
 

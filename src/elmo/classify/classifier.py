@@ -35,19 +35,20 @@ from elmo.config import CLASSIFIER as NEWS_CLASSIFIER
 from elmo.config import check, from_json, to_json
 from elmo.errors import UserError, require_extra
 from elmo.files import read_json, sha256, write_json
-from elmo.language_model import is_official, official_files, open_model
+from elmo.language_model import LanguageModel, open_model
 from elmo.model_folder import (
     VOCABULARY,
     WEIGHTS,
-    LoadedModel,
     Precision,
     Text,
+    is_official,
     load_tensors,
     save_config,
     save_tensors,
     save_weights,
     without_weights,
 )
+from elmo.official.format import official_files
 from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
 
@@ -88,7 +89,7 @@ class TextClassifier:
     """The labels in the order of the columns of `predict_proba`; set by `fit`."""
     config_: ClassifierConfig
     """The settings it was trained with."""
-    language_model: LoadedModel
+    language_model: LanguageModel
     network: ClassifierNetwork
     task_vocabulary: Vocabulary
     """The words that have a task embedding."""
@@ -111,7 +112,7 @@ class TextClassifier:
     @classmethod
     def from_parts(
         cls,
-        language_model: LoadedModel,
+        language_model: LanguageModel,
         network: ClassifierNetwork,
         task_vocabulary: Vocabulary,
         labels: Sequence[str],
@@ -291,7 +292,7 @@ class TextClassifier:
         if bilm is None:
             loaded, copied = self.language_model, folder / BILM
             copied.mkdir()
-            own = ("format", "model", "tokenizer")
+            own = ("format", "model", "tokenizer", "metrics")
             stages = {name: stage for name, stage in loaded.config.items() if name not in own}
             save_config(copied, loaded.model.config, loaded.tokenizer, stages)
             loaded.model.vocabulary.save(copied / VOCABULARY)

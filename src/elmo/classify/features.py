@@ -27,7 +27,8 @@ from elmo.embed.embedder import groups_of, tokenised, usual_batch_tokens
 from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
 from elmo.files import explained, reserve_space
-from elmo.model_folder import LoadedModel, Text
+from elmo.language_model import LanguageModel
+from elmo.model_folder import Text
 from elmo.runtime import machine_memory
 from elmo.static.vectors import StaticVectors
 from elmo.text.batching import Batch, pack_texts
@@ -122,7 +123,7 @@ def task_ids(vocabulary: Vocabulary, words: Sequence[str], lower_case: bool) -> 
 # Texts as words, read by the biLM as often as needed.
 
 
-def tokenize_texts(loaded: LoadedModel, texts: Iterable[Text], max_words: int) -> list[list[str]]:
+def tokenize_texts(loaded: LanguageModel, texts: Iterable[Text], max_words: int) -> list[list[str]]:
     """Tokenize as the biLM's training text was, and truncate to `max_words` words."""
     tokenized = [text.words for text in tokenised(loaded, texts)]
     long = sum(len(words) > max_words for words in tokenized)

@@ -62,8 +62,8 @@ from elmo.files import (
     write_json_lines,
     write_text,
 )
-from elmo.language_model import open_model
-from elmo.model_folder import CARD, LoadedModel, Precision
+from elmo.language_model import LanguageModel, open_model
+from elmo.model_folder import CARD, Precision
 from elmo.static.vectors import StaticVectors
 from elmo.text.config import ReadOptions
 from elmo.training.checkpoint import (
@@ -607,7 +607,7 @@ class Trained:
 
 
 def train(
-    loaded: LoadedModel,
+    loaded: LanguageModel,
     data: LabelledTexts,
     config: ClassifierConfig,
     *,
@@ -689,7 +689,7 @@ def train(
 
 
 def make_task(
-    loaded: LoadedModel,
+    loaded: LanguageModel,
     data: LabelledTexts,
     config: ClassifierConfig,
     word_vectors: StaticVectors | None = None,

@@ -37,17 +37,17 @@ def convert_command() -> Command:
 
 def run_convert(args: Arguments) -> int:
     """Convert, and say what was written."""
-    from elmo.language_model import is_official, official_files, open_model, save_model
-    from elmo.official.format import save_official
+    from elmo.language_model import open_model
+    from elmo.model_folder import is_official
 
     loaded = open_model(args.source)
     if is_official(args.source) == (args.to == "official"):
         other = "official" if args.to == "elmo" else "elmo"
         raise UserError(f"{args.source}: has this format already; did you mean --to {other}?")
     if args.to == "elmo":
-        save_model(loaded, args.target, official_files(args.source).weights)
+        loaded.save_pretrained(args.target)
     else:
-        save_official(loaded, args.target)
+        loaded.save_official(args.target)
     drops_softmax = args.to == "official" and loaded.model.config.softmax.loss != "none"
     if args.json:
         folders = {"source": str(args.source), "target": str(args.target)}

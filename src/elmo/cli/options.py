@@ -36,7 +36,7 @@ from elmo.text.config import ReadOptions
 
 if TYPE_CHECKING:
     from elmo.embed.embedder import Embedder
-    from elmo.model_folder import LoadedModel
+    from elmo.language_model import LanguageModel
 
 Arguments = argparse.Namespace
 HELP_WIDTH, HELP_COLUMN = 98, 27
@@ -513,7 +513,7 @@ def checked_text(text: str) -> str:
     return text
 
 
-def open_model(args: Arguments) -> LoadedModel:
+def open_model(args: Arguments) -> LanguageModel:
     """Load `args.model`, ready to cut raw text into words."""
     from elmo.language_model import open_model as open_any
 

@@ -221,7 +221,8 @@ def evaluate_command() -> Command:
 
 def run_evaluate(args: Arguments) -> int:
     """Print a table or an object."""
-    from elmo.evaluate import averaged, evaluate_text
+    from elmo.evaluate import averaged
+    from elmo.language_model import evaluate_text
     from elmo.training.pretrain import evaluate_run
 
     sources = take_model(args, args.sources)
@@ -272,9 +273,15 @@ def info_command() -> Command:
 
 def run_info(args: Arguments) -> int:
     """Print what the folder holds."""
-    from elmo.language_model import describe
+    from elmo.model_folder import describe_model, is_official
 
-    described = describe(args.model if args.folder is None else Path(args.folder))
+    folder = args.model if args.folder is None else Path(args.folder)
+    if is_official(folder):
+        from elmo.official.format import describe_official
+
+        described = describe_official(folder)
+    else:
+        described = describe_model(folder)  # without torch, which takes seconds to import
     if args.json:
         print_json(asdict(described))
         return 0
@@ -286,7 +293,7 @@ def run_info(args: Arguments) -> int:
         ["layers", f"{model.layers} per direction, {model.hidden} cells{projection}"],
         ["softmax", model.softmax.loss + tied],
         ["parameters", f"{described.parameters:,} ({described.number_format})"],
-        *([f"  {part.name}", f"{part.parameters:,}"] for part in described.parts),
+        *([f"  {name}", f"{parameters:,}"] for name, parameters in described.parts.items()),
         ["vocabulary", f"{described.vocabulary:,} words"],
     ]
     if described.training_tokens:
@@ -302,9 +309,9 @@ def run_info(args: Arguments) -> int:
     rows += [[name, value] for name, value in origin.items() if value]
     quality = described.held_out_perplexity
     if quality is not None:
-        both = f"forward {quality.forward:,.2f}, backward {quality.backward:,.2f}"
+        both = f"forward {quality['forward']:,.2f}, backward {quality['backward']:,.2f}"
         rows.append(["held-out perplexity", both])
     rows.append(["files", described.folder])
-    rows += [[f"  {file.name}", f"{file.size:,} bytes"] for file in described.files]
+    rows += [[f"  {name}", f"{size:,} bytes"] for name, size in described.files.items()]
     print_table(rows)
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
@@ -26,9 +26,8 @@ from elmo.embed.config import EncodeConfig, Layer, MixConfig, Output, Start
 from elmo.embed.mix import LayerMix
 from elmo.errors import ConfigError, UserError
 from elmo.files import sha256
-from elmo.language_model import open_model
-from elmo.model_folder import WEIGHTS, LoadedModel, Text, load_tensors, save_tensors
-from elmo.official.format import load_official
+from elmo.language_model import LanguageModel
+from elmo.model_folder import WEIGHTS, Text, load_tensors, save_tensors
 from elmo.text.batching import group_by_length, pack_texts
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS
@@ -67,7 +66,7 @@ class Embedder:
 
     def __init__(
         self,
-        loaded: LoadedModel,
+        loaded: LanguageModel,
         *,
         mix: LayerMix | MixConfig | None = None,
         start_state: BiLMState | None = None,
@@ -105,7 +104,7 @@ class Embedder:
             mix: how layers become one vector; default: their average.
             custom_tokenizer: for a model that was trained with one.
         """
-        loaded = open_model(path, device, custom_tokenizer)
+        loaded = LanguageModel.from_pretrained(path, device, custom_tokenizer)
         loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
         return cls(loaded, mix=mix, start_state=load_start_state(Path(path), loaded.model))
 
@@ -132,10 +131,16 @@ class Embedder:
                 `elmo embed --words` writes it: these are looked up, and only other words spelled.
             device, precision, mix, custom_tokenizer: as in `from_pretrained`.
         """
-        loaded = load_official(options, weights, vocabulary, token_vectors)
-        model = loaded.model.to(device)
-        model.compute_dtype = compute_precision(precision, model.device)
-        return cls(replace(loaded, custom_tokenizer=custom_tokenizer), mix=mix)
+        loaded = LanguageModel.from_official(
+            options,
+            weights,
+            vocabulary=vocabulary,
+            token_vectors=token_vectors,
+            device=device,
+            custom_tokenizer=custom_tokenizer,
+        )
+        loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
+        return cls(loaded, mix=mix)
 
     @property
     def layers(self) -> int:
@@ -386,7 +391,7 @@ class TokenisedText:
 
 
 def tokenised(
-    loaded: LoadedModel, texts: Iterable[Text], first: int = 0
+    loaded: LanguageModel, texts: Iterable[Text], first: int = 0
 ) -> Iterator[TokenisedText]:
     """Cut texts into words; an error names the index of the text, counted from `first`."""
     for number, text in enumerate(cast("Iterable[Any]", texts), start=first):

@@ -14,8 +14,8 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import tokenised
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
-from elmo.language_model import open_model
-from elmo.model_folder import LoadedModel, Text
+from elmo.language_model import LanguageModel, open_model
+from elmo.model_folder import Text
 from elmo.text.batching import pack_texts
 
 
@@ -41,7 +41,7 @@ class ElmoEmbedding(nn.Module):
     """
 
     def __init__(
-        self, loaded: LoadedModel, mix: MixConfig | None = None, *, freeze: bool = True
+        self, loaded: LanguageModel, mix: MixConfig | None = None, *, freeze: bool = True
     ) -> None:
         super().__init__()
         self._loaded = loaded

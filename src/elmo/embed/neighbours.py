@@ -23,7 +23,8 @@ from elmo.embed.embedder import (
     tokenised,
 )
 from elmo.errors import UserError
-from elmo.model_folder import LoadedModel, Text
+from elmo.language_model import LanguageModel
+from elmo.model_folder import Text
 from elmo.text.inspect import draw
 
 # One word of a text: which one is meant, by itself or by its number.
@@ -45,7 +46,9 @@ class WordInText:
         return self.words[self.position]
 
 
-def find_word(loaded: LoadedModel, word: str | int, text: Text, occurrence: int = 1) -> WordInText:
+def find_word(
+    loaded: LanguageModel, word: str | int, text: Text, occurrence: int = 1
+) -> WordInText:
     """Find a word in a text as the model cuts it; a word is named, or numbered from 0.
 
     Of a word that is there several times, `occurrence` says which is meant, counted from 1.
@@ -222,7 +225,7 @@ def find_neighbours(
 
 
 def _sample(
-    loaded: LoadedModel, corpus: Iterable[Text], query: WordInText, config: NeighbourConfig
+    loaded: LanguageModel, corpus: Iterable[Text], query: WordInText, config: NeighbourConfig
 ) -> list[_Numbered]:
     """The texts to search."""
     numbered = (_Numbered(number, text) for number, text in enumerate(corpus))
@@ -235,14 +238,14 @@ def _sample(
     return sample.items
 
 
-def _with_word(loaded: LoadedModel, corpus: Iterable[Text], word: str) -> Iterator[_Numbered]:
+def _with_word(loaded: LanguageModel, corpus: Iterable[Text], word: str) -> Iterator[_Numbered]:
     """The texts with this word: all others would be read in vain."""
     for text in tokenised(loaded, corpus):
         if word in text.words:
             yield _Numbered(text.number, text.text)
 
 
-def _in_order(loaded: LoadedModel, texts: Sequence[_Numbered]) -> Iterator[TokenisedText]:
+def _in_order(loaded: LanguageModel, texts: Sequence[_Numbered]) -> Iterator[TokenisedText]:
     for one in texts:
         yield from tokenised(loaded, [one.text], first=one.number)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,7 +21,7 @@ from elmo.bilm.tokens import TokenLayer
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import ConfigError, UserError, require_extra
 from elmo.files import folder_written_whole, read_json, read_text, write_json, write_text
-from elmo.model_folder import LoadedModel, model_tensors, without_weights
+from elmo.model_folder import ModelDescription, model_tensors, require_inside, without_weights
 from elmo.official.hdf5 import Datasets, opened, read_numbers, require_readable, shape_and_type
 from elmo.text.batching import Words
 from elmo.text.tokenizer import TokenizerConfig
@@ -32,204 +35,201 @@ from elmo.text.vocabulary import (
     read_counts,
 )
 
-# The one table of names: which dataset of the official file is which of our parameters.
-#
-# Each row tells the dataset's shape and how its numbers are laid out, there and here.
-
-
+OPTIONS = "options.json"
+WEIGHTS = "weights.hdf5"
+VOCABULARY = "vocab.txt"
+DATASET = "embedding"
+"""The dataset of word vectors, in a word model or in a file of token vectors."""
+STAGE = "official"
+"""Where our config.json keeps the options an official model came with."""
+OURS = "elmo"
+"""Where options.json keeps what only we know, the tokenizer; the original programs ignore it."""
 Array = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How the numbers of one dataset become those of our parameters, and the way back."""
+class OfficialFiles(NamedTuple):
+    """The files of an official model in one folder."""
 
-    to_ours: Callable[[Array], tuple[Array, ...]]
-    to_official: Callable[[Sequence[Array]], Array]
+    options: Path
+    weights: Path
+    vocabulary: Path | None
 
 
-@dataclass(frozen=True)
-class Row:
+def official_files(folder: Path) -> OfficialFiles:
+    """Find the files of an official model under their published or their short names.
+
+    options.json goes with weights.hdf5, NAME_options.json with NAME_weights.hdf5; weights may have
+    any name if no other .hdf5 file is in the folder.
+    """
+    options = [path for path in (folder / OPTIONS,) if path.is_file()]
+    options = options or sorted(folder.glob(f"*_{OPTIONS}"))
+    weights = sorted(folder.glob("*.hdf5"))
+    paired = {path.name.removesuffix(OPTIONS) + WEIGHTS for path in options}
+    for preferred in (
+        [path for path in weights if path.name in paired],
+        [path for path in weights if path.name.endswith(WEIGHTS)],
+    ):
+        weights = preferred or weights
+    if len(options) != 1 or len(weights) != 1:
+        names = ", ".join(path.name for path in (*options, *weights))
+        raise UserError(
+            f"{folder}: an official model is one {OPTIONS} (or NAME_{OPTIONS}) and exactly one "
+            f".hdf5 file of weights, but here is {names}; keep one model per folder"
+        )
+    files = OfficialFiles(options[0], weights[0], vocabulary_beside(options[0]))
+    for path in files:
+        if path is not None:
+            require_inside(folder, path)
+    return files
+
+
+# Which dataset of the official file is which of our parameters, and how its numbers are laid out.
+
+
+class Row(NamedTuple):
     """One dataset, and the parameters that hold its numbers."""
 
     dataset: str
     shape: tuple[int, ...]
     parameters: tuple[str, ...]
-    layout: Layout
+    layout: Literal["same", "transposed", "convolution", "padding row", "gates", "stacked gates"]
 
 
 def names_of(config: BiLMConfig, vocabulary: int, *, token_projection: bool = True) -> list[Row]:
-    """All rows of a model, in the order of our parameters.
+    """All datasets of a model, in the order of our parameters.
 
     `token_projection` is false in files whose character features are as wide as the layers.
     """
-    rows = (
-        [Row("embedding", (vocabulary, config.width), ("token_layer.words.weight",), SAME)]
-        if not config.spelled
-        else list(_character_rows(config.characters))
-    )
-    if config.spelled and token_projection:
-        size = (config.characters.features, config.width)
-        rows += _linear_rows("CNN_proj/W_proj", "CNN_proj/b_proj", size, "token_layer.projection")
-    for number, direction in enumerate(("forward_stack", "backward_stack")):
+    rows: list[Row] = []
+
+    def linear(weight: str, bias: str, size: tuple[int, int], ours: str) -> None:
+        rows.append(Row(weight, size, (f"{ours}.weight",), "transposed"))
+        rows.append(Row(bias, size[1:], (f"{ours}.bias",), "same"))
+
+    if config.spelled:
+        characters, ours = config.characters, "token_layer.characters"
+        shape: tuple[int, ...] = (CHARACTER_IDS - 1, characters.char_dim)
+        rows.append(Row("char_embed", shape, (f"{ours}.characters.weight",), "padding row"))
+        for idx, (width, number) in enumerate(characters.filters):
+            shape = (1, width, characters.char_dim, number)
+            filters = f"{ours}.convolutions.{idx}"
+            rows.append(Row(f"CNN/W_cnn_{idx}", shape, (f"{filters}.weight",), "convolution"))
+            rows.append(Row(f"CNN/b_cnn_{idx}", (number,), (f"{filters}.bias",), "same"))
+        for idx in range(characters.highways):
+            size = (characters.features, characters.features)
+            theirs, highway = f"CNN_high_{idx}", f"{ours}.highways.{idx}"
+            # Despite its name, "carry" gates what is transformed.
+            linear(f"{theirs}/W_carry", f"{theirs}/b_carry", size, f"{highway}.gate")
+            linear(f"{theirs}/W_transform", f"{theirs}/b_transform", size, f"{highway}.transform")
+        if token_projection:
+            size = (characters.features, config.width)
+            linear("CNN_proj/W_proj", "CNN_proj/b_proj", size, "token_layer.projection")
+    else:
+        shape = (vocabulary, config.width)
+        rows.append(Row(DATASET, shape, ("token_layer.words.weight",), "same"))
+
+    gates = 4 * config.hidden
+    for direction, stack in enumerate(("forward_stack", "backward_stack")):
         for layer in range(config.layers):
-            rows += _lstm_rows(config, number, direction, layer)
+            theirs = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            ours = f"{stack}.layers.{layer}"
+            weights = (f"{ours}.input_weight", f"{ours}.recurrent_weight")
+            rows.append(Row(f"{theirs}/W_0", (2 * config.width, gates), weights, "stacked gates"))
+            rows.append(Row(f"{theirs}/B", (gates,), (f"{ours}.bias",), "gates"))
+            if config.projection is not None:
+                shape = (config.hidden, config.projection)
+                rows.append(Row(f"{theirs}/W_P_0", shape, (f"{ours}.projection_weight",), "same"))
     return rows
 
 
-def _character_rows(config: CharacterConfig) -> Iterator[Row]:
-    ours = "token_layer.characters"
-    shape = (CHARACTER_IDS - 1, config.char_dim)
-    yield Row("char_embed", shape, (f"{ours}.characters.weight",), NO_PADDING_ROW)
-    for place, (width, number) in enumerate(config.filters):
-        shape = (1, width, config.char_dim, number)
-        convolution = f"{ours}.convolutions.{place}"
-        yield Row(f"CNN/W_cnn_{place}", shape, (f"{convolution}.weight",), CONVOLUTION)
-        yield Row(f"CNN/b_cnn_{place}", (number,), (f"{convolution}.bias",), SAME)
-    size = (config.features, config.features)
-    for place in range(config.highways):
-        there, here = f"CNN_high_{place}", f"{ours}.highways.{place}"
-        # Despite its name, "carry" is the gate of what is transformed.
-        yield from _linear_rows(f"{there}/W_carry", f"{there}/b_carry", size, f"{here}.gate")
-        yield from _linear_rows(
-            f"{there}/W_transform", f"{there}/b_transform", size, f"{here}.transform"
-        )
+def to_ours(row: Row, values: Array) -> tuple[Array, ...]:
+    """Lay out the numbers of a dataset as those of its parameters."""
+    match row.layout:
+        case "same":
+            return (values,)
+        case "transposed":
+            return (values.T,)
+        case "convolution":  # (1, width, characters, filters) -> (filters, characters, width)
+            return (values[0].transpose(2, 1, 0),)
+        case "padding row":
+            return (np.concatenate([np.zeros_like(values[:1]), values]),)
+        case "gates" | "stacked gates":
+            i, j, f, o = np.split(values, 4, axis=-1)  # j is the candidate
+            ordered = np.concatenate([i, f, o, j], axis=-1)
+            # The rows of the input come first, then as many of the previous output.
+            return (ordered,) if row.layout == "gates" else tuple(np.split(ordered, 2, axis=0))
 
 
-def _linear_rows(weight: str, bias: str, size: tuple[int, int], ours: str) -> list[Row]:
-    return [
-        Row(weight, size, (f"{ours}.weight",), TRANSPOSED),
-        Row(bias, size[1:], (f"{ours}.bias",), SAME),
-    ]
+def to_official(row: Row, ours: Sequence[Array]) -> Array:
+    """The inverse of `to_ours`."""
+    match row.layout:
+        case "same":
+            return ours[0]
+        case "transposed":
+            return ours[0].T
+        case "convolution":
+            return ours[0].transpose(2, 1, 0)[None]
+        case "padding row":
+            return ours[0][1:]
+        case "gates" | "stacked gates":
+            i, f, o, j = np.split(np.concatenate(ours, axis=0), 4, axis=-1)
+            return np.concatenate([i, j, f, o], axis=-1)
 
 
-def _lstm_rows(config: BiLMConfig, number: int, direction: str, layer: int) -> Iterator[Row]:
-    there = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-    here = f"{direction}.layers.{layer}"
-    gates = 4 * config.hidden
-    weights = (f"{here}.input_weight", f"{here}.recurrent_weight")
-    yield Row(f"{there}/W_0", (2 * config.width, gates), weights, STACKED_GATES)
-    yield Row(f"{there}/B", (gates,), (f"{here}.bias",), GATES)
-    if config.projection is not None:
-        shape = (config.hidden, config.projection)
-        yield Row(f"{there}/W_P_0", shape, (f"{here}.projection_weight",), SAME)
-
-
-def _gates_to_ours(values: Array) -> Array:
-    """Input, candidate, forget, output → input, forget, output, candidate; last axis."""
-    i, j, f, o = np.split(values, 4, axis=-1)
-    return np.concatenate([i, f, o, j], axis=-1)
-
-
-def _gates_to_official(values: Array) -> Array:
-    i, f, o, j = np.split(values, 4, axis=-1)
-    return np.concatenate([i, j, f, o], axis=-1)
-
-
-def _split_and_ordered(values: Array) -> tuple[Array, ...]:
-    """The rows of the inputs come first, then as many of the last output."""
-    inputs, recurrent = np.split(_gates_to_ours(values), 2, axis=0)
-    return inputs, recurrent
-
-
-SAME = Layout(lambda values: (values,), lambda ours: ours[0])
-TRANSPOSED = Layout(lambda values: (values.T,), lambda ours: ours[0].T)
-CONVOLUTION = Layout(  # (1, width, characters, filters) and (filters, characters, width)
-    lambda values: (values[0].transpose(2, 1, 0),),
-    lambda ours: ours[0].transpose(2, 1, 0)[None],
-)
-NO_PADDING_ROW = Layout(
-    lambda values: (np.concatenate([np.zeros_like(values[:1]), values]),),
-    lambda ours: ours[0][1:],
-)
-GATES = Layout(lambda values: (_gates_to_ours(values),), lambda ours: _gates_to_official(ours[0]))
-STACKED_GATES = Layout(
-    _split_and_ordered, lambda ours: _gates_to_official(np.concatenate(ours, axis=0))
-)
-
-
-# Whether a file of weights is the one its options describe, and if not, why.
-
-
-MOST_SHOWN = 6
-_CAUSES = (
-    ("embedding", "the vocabulary is not that of the weights, or the options lack 'char_cnn'"),
-    ("char_embed", "'char_cnn' in the options is not that of the weights"),
-    ("CNN/", "char_cnn.filters in the options are not those of the weights"),
-    ("CNN_high_", "char_cnn.n_highway in the options is not that of the weights"),
-    ("CNN_proj/", "char_cnn.filters or lstm.projection_dim is not that of the weights"),
-    ("RNN_", "lstm.n_layers, dim or projection_dim in the options is not that of the weights"),
-)
-
-
-def require_official(path: Path, datasets: Datasets) -> None:
-    """Make sure that a file holds anything of an official model at all."""
-    starts = tuple(start for start, _ in _CAUSES)
-    if not any(name.startswith(starts) for name in datasets):
-        raise UserError(
-            f"{path}: an HDF5 file, but not of an official ELMo model: it holds "
-            f"{_listed(datasets)}, and nothing whose name starts with {' or '.join(starts)}"
-        )
+_CAUSES = {
+    DATASET: "the vocabulary is not that of the weights, or the options lack 'char_cnn'",
+    "char_embed": "'char_cnn' in the options is not that of the weights",
+    "CNN/": "char_cnn.filters in the options are not those of the weights",
+    "CNN_high_": "char_cnn.n_highway in the options is not that of the weights",
+    "CNN_proj/": "char_cnn.filters or lstm.projection_dim is not that of the weights",
+    "RNN_": "lstm.n_layers, dim or projection_dim in the options is not that of the weights",
+}
+"""Why a dataset whose name starts like this may not fit the options."""
 
 
 def require_fit(path: Path, options: Path, datasets: Datasets, rows: Sequence[Row]) -> None:
-    """Make sure that a file holds exactly these datasets, all problems told at once."""
-    expected = {row.dataset: row for row in rows}
-    problems = dict(_problems(datasets, expected))
-    if problems:
-        shown = [f"{name} {problem}" for name, problem in problems.items()][:MOST_SHOWN]
-        more = f"; and {len(problems) - MOST_SHOWN} more" if len(problems) > MOST_SHOWN else ""
-        raise UserError(
-            f"{path} does not fit {options}: {'; '.join(shown)}{more}. "
-            f"Likely cause: {_cause(problems)}"
-        )
-    require_readable(path, datasets)
-
-
-def _problems(datasets: Datasets, expected: dict[str, Row]) -> Iterable[tuple[str, str]]:
-    for name, row in expected.items():
-        if name not in datasets:
-            yield name, f"{row.shape} is missing"
+    """Refuse a file that does not hold exactly these datasets; report all problems at once."""
+    problems: dict[str, str] = {}
+    for row in rows:
+        if row.dataset not in datasets:
+            problems[row.dataset] = f"{row.shape} is missing"
             continue
-        shape, kind = shape_and_type(datasets[name])
+        shape, dtype = shape_and_type(datasets[row.dataset])
         if shape != row.shape:
-            yield name, f"is {shape}, expected {row.shape}"
-        if kind != "float32":
-            yield name, f"holds {kind}, expected float32"
-    for name in datasets:
+            problems[row.dataset] = f"is {shape}, expected {row.shape}"
+        if dtype != "float32":
+            problems[row.dataset] = f"holds {dtype}, expected float32"
+    expected = {row.dataset for row in rows}
+    for name, dataset in datasets.items():
         if name not in expected:
-            yield name, f"{shape_and_type(datasets[name])[0]} is not expected"
+            problems[name] = f"{shape_and_type(dataset)[0]} is not expected"
+    if not problems:
+        require_readable(path, datasets)
+        return
 
-
-def _cause(problems: dict[str, str]) -> str:
-    if any("softmax" in name for name in problems):
-        return "the softmax was written too, which no official file holds; take it out"
-    if all("expected float32" in problem for problem in problems.values()):
-        return "the weights were converted to another type; convert them to float32"
-    if problems.get("char_embed", "").startswith("is (262,"):
-        return "a row for padding was written too; official files hold 261 characters"
     first = next(iter(problems))
-    return next((cause for start, cause in _CAUSES if first.startswith(start)), "another model")
+    if any("softmax" in name for name in problems):
+        cause = "the softmax was written too, which no official file holds; take it out"
+    elif all("expected float32" in problem for problem in problems.values()):
+        cause = "the weights were converted to another type; convert them to float32"
+    elif problems.get("char_embed", "").startswith("is (262,"):
+        cause = "a row for padding was written too; official files hold 261 characters"
+    else:
+        matches = (cause for start, cause in _CAUSES.items() if first.startswith(start))
+        cause = next(matches, "another model")
+    shown = [f"{name} {problem}" for name, problem in problems.items()][:6]
+    more = f"; and {len(problems) - 6} more" if len(problems) > 6 else ""
+    raise UserError(
+        f"{path} does not fit {options}: {'; '.join(shown)}{more}. Likely cause: {cause}"
+    )
 
 
-def _listed(names: Iterable[str]) -> str:
-    shown = sorted(names)
-    more = ", …" if len(shown) > 3 else ""
-    return (", ".join(shown[:3]) + more) if shown else "nothing"
-
-
-# options.json of the official models: what it says of a biLM, and how ours would say it.
-
-
-OFFICIAL_OPTIONS_LARGEST_FILE = 1 << 20
-PLENTY = 1000
-"""Layers, highways or filters: fewer are looked for one by one in the weights."""
-NOT_PUBLISHED = SoftmaxConfig(loss="none", tied=False)
+# options.json
 
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMOptions:
-    """Both stacks."""
+    """Both LSTM stacks."""
 
     dim: int
     projection_dim: int
@@ -241,7 +241,7 @@ class LSTMOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions:
-    """The vectors of characters."""
+    """Character vectors."""
 
     dim: int
 
@@ -261,43 +261,39 @@ class CharacterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OfficialOptions:
-    """The part of options.json that says what a model is; the rest tells how it was trained."""
+    """The part of options.json that says what a model is; the rest says how it was trained."""
 
     lstm: LSTMOptions
     char_cnn: CharacterOptions | None = None
-    """None for a model of words."""
+    """None for a word model."""
     bidirectional: bool = True
     dropout: float = BiLMConfig.dropout
 
     def problems(self) -> Iterable[str]:
         """Yield what no model can be built from."""
+        lstm, characters = self.lstm, self.char_cnn
         if not self.bidirectional:
             yield "bidirectional: expected true, since a biLM reads in both directions"
-        if self.lstm.projection_dim > self.lstm.dim:
+        if lstm.projection_dim > lstm.dim:
             yield (
-                f"lstm.projection_dim: {self.lstm.projection_dim} is more than the "
-                f"{self.lstm.dim} cells (lstm.dim) it projects"
+                f"lstm.projection_dim: {lstm.projection_dim} is more than the {lstm.dim} cells "
+                "(lstm.dim) it projects"
             )
-        if self.char_cnn is not None:
-            yield from _character_problems(self.char_cnn)
-
-
-def _character_problems(options: CharacterOptions) -> Iterable[str]:
-    if options.n_characters not in (CHARACTER_IDS - 1, CHARACTER_IDS):
-        yield (
-            f"char_cnn.n_characters: expected {CHARACTER_IDS - 1} or {CHARACTER_IDS}, the bytes "
-            f"and five or six marks, got {options.n_characters}"
-        )
-    if options.max_characters_per_token != ROW_LENGTH:
-        yield (
-            f"char_cnn.max_characters_per_token: expected {ROW_LENGTH}, got "
-            f"{options.max_characters_per_token}"
-        )
+        if characters and characters.n_characters not in (CHARACTER_IDS - 1, CHARACTER_IDS):
+            yield (
+                f"char_cnn.n_characters: expected {CHARACTER_IDS - 1} or {CHARACTER_IDS} (256 "
+                f"bytes and five or six marks), got {characters.n_characters}"
+            )
+        if characters and characters.max_characters_per_token != ROW_LENGTH:
+            yield (
+                f"char_cnn.max_characters_per_token: expected {ROW_LENGTH}, got "
+                f"{characters.max_characters_per_token}"
+            )
 
 
 def read_options(path: Path) -> Json:
     """Read options.json as it is, or say why it cannot be the options of a model."""
-    options = read_json(path, OFFICIAL_OPTIONS_LARGEST_FILE)
+    options = read_json(path, 1 << 20)
     if not isinstance(options, dict) or "lstm" not in options:
         raise UserError(
             f"{path}: not the options of an official ELMo model, which are a JSON object with "
@@ -307,66 +303,64 @@ def read_options(path: Path) -> Json:
 
 
 def config_of(options: Json, datasets: Collection[str], where: str) -> BiLMConfig:
-    """The biLM that options and the names of the datasets in the weights describe together."""
+    """The biLM that the options and the names of the datasets in the weights describe together."""
     known = {field.name for field in fields(OfficialOptions)}
-    named = {key: value for key, value in options.items() if key in known}
-    read = from_json(OfficialOptions, named, where)
-    config = _config(read, datasets)
-    sizes = _size_problems(config, len(datasets))
-    problems = [*read.problems(), *config.problems(), *sizes]
-    if problems:
-        raise ConfigError([f"{where}: {problem}" for problem in problems])
-    return config
-
-
-def _config(options: OfficialOptions, datasets: Collection[str]) -> BiLMConfig:
-    lstm = options.lstm
+    told = {key: value for key, value in options.items() if key in known}
+    read = from_json(OfficialOptions, told, where)
+    lstm, cnn = read.lstm, read.char_cnn
     # The originals leave out a projection that would not make the output smaller.
-    has_projection = lstm.projection_dim < lstm.dim or any(
-        name.endswith("/W_P_0") for name in datasets
-    )
+    has_projection = lstm.projection_dim < lstm.dim or any(n.endswith("/W_P_0") for n in datasets)
+    characters = CharacterConfig()
+    if cnn is not None:
+        characters = CharacterConfig(
+            char_dim=cnn.embedding.dim,
+            filters=cnn.filters,
+            highways=cnn.n_highway or 0,
+            activation=cnn.activation,
+        )
     config = BiLMConfig(
-        input="words",
+        input="words" if cnn is None else "characters",
         word_dim=lstm.projection_dim,
+        characters=characters,
         layers=lstm.n_layers,
         hidden=lstm.dim,
         projection=lstm.projection_dim if has_projection else None,
         skip=lstm.use_skip_connections,
         cell_clip=lstm.cell_clip,
         projection_clip=lstm.proj_clip if has_projection else None,
-        dropout=options.dropout,
-        softmax=NOT_PUBLISHED,
+        dropout=read.dropout,
+        softmax=SoftmaxConfig(loss="none", tied=False),
     )
-    if options.char_cnn is None:
-        return config
-    return replace(config, input="characters", characters=_characters(options.char_cnn))
-
-
-def _characters(options: CharacterOptions) -> CharacterConfig:
-    return CharacterConfig(
-        char_dim=options.embedding.dim,
-        filters=options.filters,
-        highways=options.n_highway or 0,
-        activation=options.activation,
-    )
-
-
-def _size_problems(config: BiLMConfig, datasets: int) -> Iterable[str]:
-    """Numbers so large that the file cannot go with them; found before anything is built."""
-    wanted = {
-        "lstm.n_layers": config.layers,
-        "char_cnn.n_highway": config.characters.highways if config.spelled else 0,
-        "char_cnn.filters": len(config.characters.filters) if config.spelled else 0,
+    problems = [*read.problems(), *config.problems()]
+    # Claims beyond what a file can hold are refused before their names are made up one by one.
+    claims = {
+        "lstm.n_layers": lstm.n_layers,
+        "char_cnn.n_highway": characters.highways,
+        "char_cnn.filters": len(characters.filters),
     }
-    for name, number in wanted.items():
-        if number > max(datasets, PLENTY):
-            yield f"{name}: {number:,} of them, but the weights hold only {datasets:,} datasets"
+    problems += [
+        f"{name}: {number:,} of them, but the weights hold only {len(datasets):,} datasets"
+        for name, number in claims.items()
+        if number > max(len(datasets), 1000)
+    ]
+    if problems:
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
+    return config
 
 
 def options_of(config: BiLMConfig) -> Json:
-    """What options.json says of one of our models."""
+    """The options.json of one of our models."""
     check(config)
-    problems = list(_untold(config))
+    problems: list[str] = []
+    if config.input == "both":
+        problems.append("it knows models of words or of characters, not of both")
+    if config.input == "words" and config.word_dim != config.width:
+        problems.append(
+            f"its word vectors are as wide as its layers, but here they have {config.word_dim} "
+            f"and {config.width} numbers"
+        )
+    if config.width > config.hidden:
+        problems.append(f"its projections make {config.hidden} cells fewer, not {config.width}")
     if problems:
         raise UserError(f"the official format cannot hold this model: {'; '.join(problems)}")
     lstm = LSTMOptions(
@@ -377,53 +371,35 @@ def options_of(config: BiLMConfig) -> Json:
         cell_clip=config.cell_clip,
         proj_clip=config.projection_clip,
     )
-    options: dict[str, Any] = {"lstm": to_json(lstm), "dropout": config.dropout}
+    options: Json = {"lstm": to_json(lstm), "dropout": config.dropout}
     if config.spelled:
-        options["char_cnn"] = to_json(_character_options(config.characters))
+        characters = config.characters
+        cnn = CharacterOptions(
+            embedding=EmbeddingOptions(dim=characters.char_dim),
+            filters=characters.filters,
+            activation=characters.activation,
+            n_highway=characters.highways,
+        )
+        options["char_cnn"] = to_json(cnn)
     return options
 
 
-def _character_options(config: CharacterConfig) -> CharacterOptions:
-    return CharacterOptions(
-        embedding=EmbeddingOptions(dim=config.char_dim),
-        filters=config.filters,
-        activation=config.activation,
-        n_highway=config.highways,
-    )
-
-
-def _untold(config: BiLMConfig) -> Iterable[str]:
-    if config.input == "both":
-        yield "it knows models of words or of characters, not of both"
-    if config.input == "words" and config.word_dim != config.width:
-        yield (
-            f"its word vectors are as wide as its layers, but here they have {config.word_dim} "
-            f"and {config.width} numbers"
-        )
-    if config.width > config.hidden:
-        yield f"its projections make {config.hidden} cells fewer, not {config.width}"
-
-
-# Vocabulary files of official models: a word a line, most frequent first, no counts.
-
-
-FILE = "vocab.txt"
+# Vocabulary files: one word per line, most frequent first, no counts.
 
 
 def vocabulary_beside(path: Path) -> Path | None:
     """The one vocab*.txt in the folder of a file, if there is one."""
-    found = sorted(path.parent.glob("vocab*.txt"))
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found)
+    candidates = sorted(path.parent.glob("vocab*.txt"))
+    if len(candidates) > 1:
         raise UserError(
-            f"{path.parent}: expected at most one vocabulary, but there are {names}; keep the one "
-            "the model was trained with"
+            f"{path.parent}: expected at most one vocabulary, but there are "
+            f"{', '.join(one.name for one in candidates)}; keep the one the model was trained with"
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a file, in its order."""
+    """The words of a vocabulary file, in its order."""
     lines = read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")
     words = [line.strip() for line in lines]
     for number, word in enumerate(words, start=1):
@@ -433,46 +409,170 @@ def read_words(path: Path) -> list[str]:
 
 
 def read_any_words(path: Path) -> list[str]:
-    """The same, or those of a vocabulary.txt of ours, where a tab and a count follow each."""
+    """The words of an official vocabulary file or of our vocabulary.txt, which adds counts."""
     first_line = read_text(path, LARGEST_FILE).partition("\n")[0]
     return read_counts(path)[0] if "\t" in first_line else read_words(path)
 
 
-def character_vocabulary(words: Sequence[str]) -> Vocabulary:
-    """The words a character model is known to have seen; it can read any other too."""
-    others = [word for word in words if word not in SPECIAL_WORDS]
-    return _uncounted((*SPECIAL_WORDS, *others))
-
-
-def word_vocabulary(words: Sequence[str], path: Path) -> Vocabulary:
-    """The words whose vectors a word model holds, row by row."""
-    if tuple(words[:3]) != SPECIAL_WORDS:
+def _read_vocabulary(config: BiLMConfig, path: Path | None, options: Path) -> Vocabulary:
+    words = [] if path is None else read_words(path)
+    if config.spelled:
+        # Words the model is known to have seen; it can read any other too.
+        words = [*SPECIAL_WORDS, *(word for word in words if word not in SPECIAL_WORDS)]
+    elif path is None:
         raise UserError(
-            f"{path}: the vocabulary of a model of words must start with the lines "
+            f"{options}: a word model (there is no 'char_cnn') needs the vocabulary it was "
+            f"trained with; put it into the same folder as {VOCABULARY}, one word per line"
+        )
+    elif tuple(words[:3]) != SPECIAL_WORDS:
+        raise UserError(
+            f"{path}: the vocabulary of a word model must start with the lines "
             f"{', '.join(SPECIAL_WORDS)}, as bilm-tf asks for; it starts with {words[:3]}"
         )
-    return _uncounted(tuple(words))
+    return Vocabulary(tuple(words), (0,) * len(words))
 
 
-def save_words(path: Path, vocabulary: Vocabulary) -> None:
-    """Write the words as the originals read them."""
-    write_text(path, "".join(f"{word}\n" for word in vocabulary.words))
+# Whole models
 
 
-def _uncounted(words: tuple[str, ...]) -> Vocabulary:
-    return Vocabulary(words, (0,) * len(words))
+def load_official(
+    options: Path | str,
+    weights: Path | str,
+    vocabulary: Path | str | None = None,
+    token_vectors: Path | str | None = None,
+) -> tuple[BiLM, TokenizerConfig, Json]:
+    """Build the network from official files; also return tokenizer settings and a config.
+
+    Args:
+        options: options.json.
+        weights: The .hdf5 file.
+        vocabulary: One word per line; default: the vocab*.txt next to the options, if any.
+        token_vectors: An HDF5 file with one vector per word of the vocabulary.
+    """
+    options, weights = Path(options), Path(weights)
+    words = vocabulary_beside(options) if vocabulary is None else Path(vocabulary)
+    tensors: dict[str, Tensor] = {}
+    with opened(weights) as datasets:
+        told, config, known, rows = _inspect(OfficialFiles(options, weights, words), datasets)
+        for row in rows:
+            parts = to_ours(row, read_numbers(datasets[row.dataset]))
+            for name, part in zip(row.parameters, parts, strict=True):
+                tensors[name] = torch.from_numpy(np.ascontiguousarray(part))
+    if config.spelled and "token_layer.projection.weight" not in tensors:
+        # We always project the character features; they do not where it would change nothing.
+        tensors["token_layer.projection.weight"] = torch.eye(config.width)
+        tensors["token_layer.projection.bias"] = torch.zeros(config.width)
+    with without_weights():
+        model = BiLM(config, known)
+    model.load_state_dict(tensors, assign=True)
+    if token_vectors is not None:
+        if words is None:
+            raise UserError(f"{token_vectors}: token vectors need the vocabulary of their rows")
+        _store_tokens(model, words, Path(token_vectors))
+    return model, _tokenizer_of(told), {STAGE: {"options": told}}
 
 
-# Token vectors stored for a fixed vocabulary: looked up where a word is in it, spelled if not.
+def _inspect(
+    files: OfficialFiles, datasets: Datasets
+) -> tuple[Json, BiLMConfig, Vocabulary, list[Row]]:
+    """Make sure that options, vocabulary and weights fit together, before any number is read."""
+    options = read_options(files.options)
+    if not any(name.startswith(tuple(_CAUSES)) for name in datasets):
+        names = sorted(datasets)
+        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "") or "nothing"
+        raise UserError(
+            f"{files.weights}: an HDF5 file, but not of an official ELMo model: it holds {shown}, "
+            f"and nothing whose name starts with {' or '.join(_CAUSES)}"
+        )
+    config = config_of(options, datasets.keys(), str(files.options))
+    vocabulary = _read_vocabulary(config, files.vocabulary, files.options)
+    projected = (
+        not datasets.keys().isdisjoint({"CNN_proj/W_proj", "CNN_proj/b_proj"})
+        or config.characters.features != config.width
+    )
+    rows = names_of(config, len(vocabulary), token_projection=projected)
+    require_fit(files.weights, files.options, datasets, rows)
+    return options, config, vocabulary, rows
 
 
-DATASET = "embedding"
+def _tokenizer_of(options: Json) -> TokenizerConfig:
+    ours: Any = options.get(OURS, {})
+    told = cast("Json", ours).get("tokenizer", {}) if isinstance(ours, dict) else ours
+    return from_json(TokenizerConfig, told, f"{OPTIONS}: {OURS}.tokenizer")
+
+
+def describe_official(folder: Path) -> ModelDescription:
+    """Describe a folder of official files without reading its weights."""
+    files = official_files(folder)
+    with opened(files.weights) as datasets:
+        options, config, vocabulary, rows = _inspect(files, datasets)
+    parts: Counter[str] = Counter()
+    for row in rows:
+        parts[row.parameters[0].partition(".")[0]] += math.prod(row.shape)
+    return ModelDescription(
+        folder=str(folder),
+        model=config,
+        tokenizer=_tokenizer_of(options),
+        vocabulary=len(vocabulary),
+        training_tokens=0,
+        unknown_rate=0.0,
+        parameters=sum(parts.values()),
+        parts=dict(parts),
+        number_format="F32",
+        files={path.name: path.stat().st_size for path in files if path is not None},
+        held_out_perplexity=None,
+        stages={STAGE: {"options": options}},
+    )
+
+
+def save_official(folder: Path, model: BiLM, tokenizer: TokenizerConfig, config: Json) -> None:
+    """Write a new folder of official files, without the softmax and the counts of words.
+
+    `config` is that of the model folder: options the model came with, which also say how it was
+    trained, are kept as long as they describe it.
+    """
+    h5py: Any = require_extra("h5py", "official")
+    if folder.exists():
+        raise UserError(f"{folder}: already exists; choose another folder or remove it")
+    options = options_of(model.config)
+    tensors = {name: tensor.float().cpu() for name, tensor in model_tensors(model).items()}
+    projected = not _projects_nothing(model.config, tensors)
+    rows = names_of(model.config, len(model.vocabulary), token_projection=projected)
+    stage: Any = config.get(STAGE)
+    if isinstance(stage, dict) and isinstance(
+        came_with := cast("Json", stage).get("options"), dict
+    ):
+        came_with = cast("Json", came_with)
+        with suppress(ConfigError):
+            if options_of(config_of(came_with, [row.dataset for row in rows], OPTIONS)) == options:
+                options = dict(came_with)
+    if tokenizer != TokenizerConfig():
+        options[OURS] = {"tokenizer": to_json(tokenizer)}
+    with folder_written_whole(folder) as temporary:
+        write_json(temporary / OPTIONS, options)
+        if model.vocabulary.words != SPECIAL_WORDS:
+            words = "".join(f"{word}\n" for word in model.vocabulary.words)
+            write_text(temporary / VOCABULARY, words)
+        with h5py.File(temporary / WEIGHTS, "w") as file:
+            for row in rows:
+                numbers = to_official(row, [tensors[name].numpy() for name in row.parameters])
+                file.create_dataset(row.dataset, data=np.ascontiguousarray(numbers, np.float32))
+
+
+def _projects_nothing(config: BiLMConfig, tensors: Mapping[str, Tensor]) -> bool:
+    if not config.spelled or config.characters.features != config.width:
+        return False
+    identity = torch.equal(tensors["token_layer.projection.weight"], torch.eye(config.width))
+    return identity and not tensors["token_layer.projection.bias"].any()
+
+
+# Token vectors stored for a fixed vocabulary.
 
 
 class StoredTokens(TokenLayer):
-    """A token layer with the vectors of some words at hand; for embedding, not for training.
+    """A token layer that looks up the vectors of some words and spells all others.
 
-    The table is neither a parameter nor saved: the layer it was made from can make it again.
+    For embedding, not for training: the table is neither a parameter nor saved.
     """
 
     def __init__(self, model: BiLM, vectors: Tensor, stored: Tensor) -> None:
@@ -481,7 +581,7 @@ class StoredTokens(TokenLayer):
         self.characters = model.token_layer.characters
         self.projection = model.token_layer.projection
         self.register_buffer("vectors", vectors, persistent=False)  # (vocabulary, width)
-        self.register_buffer("stored", stored, persistent=False)  # (vocabulary,), true or false
+        self.register_buffer("stored", stored, persistent=False)  # (vocabulary,), bool
 
     def forward(self, words: Words) -> Tensor:
         """Return (words, width)."""
@@ -493,191 +593,32 @@ class StoredTokens(TokenLayer):
         return vectors
 
 
-def store_tokens(model: BiLM, vocabulary: Path, file: Path) -> None:
-    """Let a character model take the vectors of its vocabulary's words from an HDF5 file."""
+def _store_tokens(model: BiLM, vocabulary: Path, file: Path) -> None:
     if model.config.input != "characters":
         raise UserError(f"{file}: stored token vectors are for models that read characters")
     words = read_words(vocabulary)
     vectors = read_token_vectors(file, len(words), model.config.width)
-    places = torch.from_numpy(model.vocabulary.encode(words))
+    ids = torch.from_numpy(model.vocabulary.encode(words))
     table = torch.zeros(len(model.vocabulary), model.config.width)
     stored = torch.zeros(len(model.vocabulary), dtype=torch.bool)
-    table[places], stored[places] = torch.from_numpy(vectors), True
+    table[ids], stored[ids] = torch.from_numpy(vectors), True
     stored[UNKNOWN] = False  # the id of every word that is not in the file
     model.token_layer = StoredTokens(model, table, stored)
 
 
-def read_token_vectors(path: Path, words: int, width: int) -> NDArray[np.float32]:
-    """The vectors of a file that holds one dataset, `embedding`, a row a word."""
+def read_token_vectors(path: Path, words: int, width: int) -> Array:
+    """Read (words, width) from a file that holds the one dataset `embedding`."""
     with opened(path) as datasets:
         if list(datasets) != [DATASET]:
             raise UserError(
                 f"{path}: expected the one dataset {DATASET!r} of token vectors, found "
                 f"{', '.join(sorted(datasets)[:5]) or 'none'}"
             )
-        shape, kind = shape_and_type(datasets[DATASET])
-        if shape != (words, width) or kind != "float32":
+        shape, dtype = shape_and_type(datasets[DATASET])
+        if shape != (words, width) or dtype != "float32":
             raise UserError(
-                f"{path}: {DATASET} is {shape} of {kind}, expected {(words, width)} of float32: "
-                "a row a word of the vocabulary, as wide as the model's layers"
+                f"{path}: {DATASET} is {shape} of {dtype}, expected {(words, width)} of float32: "
+                "one row per word of the vocabulary, as wide as the model's layers"
             )
         require_readable(path, datasets)
         return read_numbers(datasets[DATASET])
-
-
-OPTIONS = "options.json"
-WEIGHTS = "weights.hdf5"
-STAGE = "official"
-OURS = "elmo"
-"""Where options.json keeps what only we know; the originals ignore it."""
-_TOKEN_PROJECTION = "token_layer.projection"  # noqa: S105
-
-
-@dataclass(frozen=True)
-class OfficialModel:
-    """What the files say of a model before its numbers are read."""
-
-    options: Json
-    config: BiLMConfig
-    vocabulary: Vocabulary
-    rows: Sequence[Row]
-
-    @property
-    def tokenizer(self) -> TokenizerConfig:
-        """How text is cut; official models leave it open."""
-        kept: Any = self.options.get(OURS, {})
-        told = cast("Json", kept).get("tokenizer", {}) if isinstance(kept, dict) else kept
-        return from_json(TokenizerConfig, told, f"{OPTIONS}: {OURS}.tokenizer")
-
-
-def load_official(
-    options: Path | str,
-    weights: Path | str,
-    vocabulary: Path | str | None = None,
-    token_vectors: Path | str | None = None,
-) -> LoadedModel:
-    """Build a model from official files.
-
-    The vocabulary is by default the vocab*.txt beside the options, if there is one;
-    `token_vectors` is an HDF5 file with a vector for each of its words.
-    """
-    options, weights = Path(options), Path(weights)
-    words = vocabulary_beside(options) if vocabulary is None else Path(vocabulary)
-    with opened(weights) as datasets:
-        found = look_through(options, weights, datasets, words)
-        tensors = _tensors(found.rows, datasets)
-    model = _built(found, tensors)
-    if token_vectors is not None:
-        if words is None:
-            raise UserError(f"{token_vectors}: token vectors need the vocabulary of their rows")
-        store_tokens(model, words, Path(token_vectors))
-    return LoadedModel(model, found.tokenizer, {STAGE: {"options": found.options}})
-
-
-def look_through(
-    options: Path, weights: Path, datasets: Datasets, vocabulary: Path | None
-) -> OfficialModel:
-    """Make sure that options, vocabulary and weights go together; no number is read."""
-    raw = read_options(options)
-    require_official(weights, datasets)
-    config = config_of(raw, datasets.keys(), str(options))
-    known = _vocabulary(config, vocabulary, options)
-    is_projected = (
-        "CNN_proj/W_proj" in datasets
-        or "CNN_proj/b_proj" in datasets
-        or config.characters.features != config.width
-    )
-    rows = names_of(config, len(known), token_projection=is_projected)
-    require_fit(weights, options, datasets, rows)
-    return OfficialModel(raw, config, known, rows)
-
-
-def save_official(loaded: LoadedModel, folder: Path | str) -> None:
-    """Write a new folder of official files; the softmax and the counts of words stay behind."""
-    folder = Path(folder)
-    if folder.exists():
-        raise UserError(f"{folder}: already exists; choose another folder or remove it")
-    model = loaded.model
-    tensors = {name: tensor.float() for name, tensor in model_tensors(model).items()}
-    options = options_of(model.config)
-    rows = names_of(
-        model.config,
-        len(model.vocabulary),
-        token_projection=not _is_identity(model.config, tensors),
-    )
-    with folder_written_whole(folder) as beside:
-        write_json(beside / OPTIONS, _kept_options(loaded, options, rows))
-        if model.vocabulary.words != SPECIAL_WORDS:
-            save_words(beside / FILE, model.vocabulary)
-        _write_weights(beside / WEIGHTS, rows, tensors)
-
-
-def _vocabulary(config: BiLMConfig, path: Path | None, options: Path) -> Vocabulary:
-    if config.spelled:
-        return character_vocabulary([] if path is None else read_words(path))
-    if path is None:
-        raise UserError(
-            f"{options}: a model of words (there is no 'char_cnn') needs the vocabulary it was "
-            f"trained with; put it beside as {FILE}, a word a line"
-        )
-    return word_vocabulary(read_words(path), path)
-
-
-def _built(found: OfficialModel, tensors: dict[str, Tensor]) -> BiLM:
-    _add_identity(found.config, tensors)
-    with without_weights():
-        model = BiLM(found.config, found.vocabulary)
-    model.load_state_dict(tensors, assign=True)
-    return model
-
-
-def _tensors(rows: Sequence[Row], datasets: Datasets) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
-    for row in rows:
-        parts = row.layout.to_ours(read_numbers(datasets[row.dataset]))
-        for name, part in zip(row.parameters, parts, strict=True):
-            found[name] = torch.from_numpy(np.ascontiguousarray(part))
-    return found
-
-
-def _add_identity(config: BiLMConfig, tensors: dict[str, Tensor]) -> None:
-    """Ours always projects the character features; theirs not where nothing would change."""
-    if config.spelled and f"{_TOKEN_PROJECTION}.weight" not in tensors:
-        tensors[f"{_TOKEN_PROJECTION}.weight"] = torch.eye(config.width)
-        tensors[f"{_TOKEN_PROJECTION}.bias"] = torch.zeros(config.width)
-
-
-def _is_identity(config: BiLMConfig, tensors: Mapping[str, Tensor]) -> bool:
-    if not config.spelled or config.characters.features != config.width:
-        return False
-    weight = tensors[f"{_TOKEN_PROJECTION}.weight"].cpu()
-    bias = tensors[f"{_TOKEN_PROJECTION}.bias"].cpu()
-    return torch.equal(weight, torch.eye(config.width)) and not bias.any()
-
-
-def _kept_options(loaded: LoadedModel, derived: Json, rows: Sequence[Row]) -> Json:
-    """The options a model came with while they still describe it, or else new ones."""
-    kept = loaded.config.get(STAGE, {}).get("options")
-    options = dict(kept) if _still_true(kept, derived, rows) else derived
-    if loaded.tokenizer != TokenizerConfig():
-        options[OURS] = {"tokenizer": to_json(loaded.tokenizer)}
-    return options
-
-
-def _still_true(kept: Any, derived: Json, rows: Sequence[Row]) -> bool:
-    if not isinstance(kept, dict):
-        return False
-    try:
-        said = config_of(cast("Json", kept), [row.dataset for row in rows], OPTIONS)
-        return options_of(said) == derived
-    except ConfigError:
-        return False
-
-
-def _write_weights(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor]) -> None:
-    h5py: Any = require_extra("h5py", "official")
-    with h5py.File(path, "w") as file:
-        for row in rows:
-            ours: list[Array] = [tensors[name].cpu().numpy() for name in row.parameters]
-            numbers = np.ascontiguousarray(row.layout.to_official(ours), np.float32)
-            file.create_dataset(row.dataset, data=numbers)

@@ -34,7 +34,7 @@ from elmo.classify.features import (
 )
 from elmo.classify.network import TextLayers
 from elmo.errors import UserError
-from elmo.model_folder import LoadedModel
+from elmo.language_model import LanguageModel
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
 from elmo.study.news import write_news
@@ -180,7 +180,7 @@ def study_data(parts: LabelledParts, config: StudyConfig) -> StudyData:
     )
 
 
-def tokenize(texts: Sequence[str], loaded: LoadedModel | None) -> list[list[str]]:
+def tokenize(texts: Sequence[str], loaded: LanguageModel | None) -> list[list[str]]:
     """Cut texts as the biLM's training text was cut; without a biLM, as one of ours would be."""
     if loaded is not None:
         return tokenize_texts(loaded, texts, MAX_WORDS)

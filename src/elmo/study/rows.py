@@ -44,8 +44,9 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Pace, Progress
 from elmo.errors import UserError, require_extra
 from elmo.files import read_json, sha256, write_json
+from elmo.language_model import LanguageModel as LoadedModel
 from elmo.language_model import open_model
-from elmo.model_folder import LoadedModel, parameter_count
+from elmo.model_folder import parameter_count
 from elmo.static.train import SkipGramConfig, StaticConfig, SvdConfig, encode_texts, static_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig

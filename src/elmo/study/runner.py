@@ -28,8 +28,9 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
 from elmo.errors import UserError, require_extra
 from elmo.files import read_json, sha256, write_json, write_json_lines
-from elmo.language_model import describe, is_official, official_files, open_model
-from elmo.model_folder import CONFIG, WEIGHTS, parameter_count
+from elmo.language_model import describe, open_model
+from elmo.model_folder import CONFIG, WEIGHTS, is_official, parameter_count
+from elmo.official.format import official_files
 from elmo.runtime import cpu_cores, process_context
 from elmo.static.vectors import StaticVectors
 from elmo.study.analyses import (

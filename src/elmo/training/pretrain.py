@@ -19,16 +19,17 @@ from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
 from elmo.evaluate import Evaluation, evaluate
 from elmo.files import remove_folder, remove_leftovers, sha256, write_json, write_text
-from elmo.language_model import describe, is_official, open_model
+from elmo.language_model import describe, open_model
 from elmo.model_folder import (
     CARD,
     CONFIG,
     VOCABULARY,
     WEIGHTS,
-    load_model,
+    is_official,
     model_tensors,
     read_config,
     save_config,
+    save_metrics,
     save_weights,
 )
 from elmo.text.batching import WordTable, read
@@ -257,6 +258,8 @@ def _run(
             save_weights(folder / WEIGHTS, model, config.training.saved_precision)
             card = model_card(model, corpus, config, run.sources, run.command, position, evaluation)
             write_text(folder / CARD, card)
+            if evaluation is not None:
+                save_metrics(folder, {"step": position.best_step, **to_json(evaluation)})
 
     with stop_requested() as stop:
         position = loop.train(
@@ -437,7 +440,7 @@ def evaluate_run(
             f"{folder}: does not say which text it was trained on, so its held-out text is not "
             "known; name a text to evaluate on"
         )
-    loaded = load_model(folder, custom_tokenizer=custom_tokenizer)
+    loaded = open_model(folder, custom_tokenizer=custom_tokenizer)
     run, config = read_run(folder)
     corpus = same_corpus(run, config, cache, custom_tokenizer)
     if not len(corpus.held_out):
