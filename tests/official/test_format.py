@@ -17,7 +17,7 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.config import to_json
 from elmo.errors import ConfigError, UserError
-from elmo.language_model import open_model
+from elmo.language_model import describe, open_model
 from elmo.official.format import config_of, load_official, names_of, options_of, read_options
 from elmo.text.batching import pack_texts
 
@@ -91,6 +91,41 @@ def test_state_is_carried_by_each_text_of_a_batch(tmp_path: Path) -> None:
             expected, states[slot] = theirs.read(text, states[slot])
             found = layers[:, slot, : len(text)].numpy()
             np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "weights", "others"),
+    [
+        ("elmo_2x1024_128_2048cnn_1xhighway_options.json",
+         "elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5", ["token_vectors.hdf5"]),
+        ("options.json", "weights.hdf5", ["small_options.json", "small_weights.hdf5"]),
+        ("options.json", "lm_weights.hdf5", ["lm_embeddings_0.hdf5", "lm_embeddings_1.hdf5"]),
+        ("options.json", "model.hdf5", []),
+    ],
+)  # fmt: skip
+def test_files_are_found_under_their_published_names(
+    tmp_path: Path, options: str, weights: str, others: list[str]
+) -> None:
+    theirs = golden()
+    folder = theirs.write(tmp_path / "model")
+    (folder / "options.json").rename(folder / options)
+    (folder / "weights.hdf5").rename(folder / weights)
+    for name in others:
+        (folder / name).write_text("another file")
+    loaded = open_model(folder)
+    np.testing.assert_allclose(
+        layers(loaded.model, SENTENCES[0]), theirs.read(SENTENCES[0])[0], rtol=0, atol=5e-6
+    )
+    assert set(describe(folder).files) == {options, weights}
+
+
+def test_two_models_in_one_folder_are_refused(tmp_path: Path) -> None:
+    folder = golden().write(tmp_path / "model")
+    for name in ("options.json", "weights.hdf5"):
+        (folder / f"a_{name}").write_bytes((folder / name).read_bytes())
+        (folder / name).rename(folder / f"b_{name}")
+    with pytest.raises(UserError, match=r"a_options\.json, b_options\.json, .*keep one model per"):
+        open_model(folder)
 
 
 def test_words_that_begin_with_the_same_48_bytes_are_one(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def test_sentences_are_read(tmp_path: Path, name: str, content: str, slots: list
         ("a.json", '[["x"], ["y", "z"]]', "they differ"),
         ("a.json", '[["x"], 3]', "expected a list, got int"),
         ("a.json", '{"x": 1}', "expected a list, got dict"),
+        ("a.json", "3", "expected a list, got int"),
     ],
 )
 def test_sentences_that_cannot_be_are_told(

@@ -63,13 +63,12 @@ def official_files(folder: Path) -> OfficialFiles:
     """
     options = [path for path in (folder / OPTIONS,) if path.is_file()]
     options = options or sorted(folder.glob(f"*_{OPTIONS}"))
-    weights = sorted(folder.glob("*.hdf5"))
-    paired = {path.name.removesuffix(OPTIONS) + WEIGHTS for path in options}
-    for preferred in (
-        [path for path in weights if path.name in paired],
-        [path for path in weights if path.name.endswith(WEIGHTS)],
-    ):
-        weights = preferred or weights
+    paired = [path.with_name(path.name.removesuffix(OPTIONS) + WEIGHTS) for path in options]
+    weights = (
+        [path for path in paired if path.is_file()]
+        or sorted(folder.glob(f"*{WEIGHTS}"))
+        or sorted(folder.glob("*.hdf5"))
+    )
     if len(options) != 1 or len(weights) != 1:
         names = ", ".join(path.name for path in (*options, *weights))
         raise UserError(

@@ -1,4 +1,4 @@
-"""HDF5 files of strangers: plain numbers only, and no memory for what a file merely claims."""
+"""HDF5 files from anywhere: plain numbers only, and no memory for what a file merely claims."""
 
 from __future__ import annotations
 
@@ -27,12 +27,20 @@ Datasets = Mapping[str, Any]
 
 @contextmanager
 def opened(path: Path) -> Generator[Datasets]:
-    """The datasets of a file, or a sentence that says what is wrong with it."""
+    """Open a file and give its datasets, or say what is wrong with it."""
     h5py: Any = require_extra("h5py", "official")
-    _require_hdf5(h5py, path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    if not h5py.is_hdf5(path):
+        with path.open("rb") as stream:
+            start = stream.read(24)
+        raise UserError(
+            f"{path}: not an HDF5 file; it starts with {start!r}, so it may be a web page, a "
+            "pointer of Git LFS or a file that was never downloaded whole; get it again"
+        )
     try:
         with h5py.File(path, "r") as file:
-            yield _collected(h5py, file, path)
+            yield _collect(h5py, file, path)
     except UserError:
         raise
     except _DAMAGE as error:
@@ -43,15 +51,15 @@ def opened(path: Path) -> Generator[Datasets]:
 
 
 def shape_and_type(dataset: Any) -> tuple[tuple[int, ...] | None, str]:
-    """What a file says of a dataset before its numbers are read; no shape if it has none."""
-    shape = dataset.shape
-    kind = dataset.dtype
-    is_float32 = kind.kind == "f" and kind.itemsize == 4
-    return None if shape is None else tuple(shape), "float32" if is_float32 else str(kind)
+    """Shape (None if it has none) and dtype of a dataset; either byte order is float32."""
+    dtype = dataset.dtype
+    is_float32 = dtype.kind == "f" and dtype.itemsize == 4
+    shape = None if dataset.shape is None else tuple(dataset.shape)
+    return shape, "float32" if is_float32 else str(dtype)
 
 
 def require_readable(path: Path, datasets: Datasets) -> None:
-    """Make sure that the numbers are in this very file, and not more than it can hold."""
+    """Refuse numbers that are not in this very file, or more than it can hold."""
     for name, dataset in datasets.items():
         problem = _storage_problem(dataset)
         if problem:
@@ -65,28 +73,16 @@ def require_readable(path: Path, datasets: Datasets) -> None:
 
 
 def read_numbers(dataset: Any) -> NDArray[np.float32]:
-    """The numbers of one dataset of float32."""
+    """Read one dataset of float32."""
     numbers = np.empty(dataset.shape, np.float32)
     if numbers.size:
         dataset.read_direct(numbers)
     return numbers
 
 
-def _require_hdf5(h5py: Any, path: Path) -> None:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
-    if not h5py.is_hdf5(path):
-        with path.open("rb") as stream:
-            start = stream.read(24)
-        raise UserError(
-            f"{path}: not an HDF5 file; it starts with {start!r}, so it may be a web page, a "
-            "pointer of Git LFS or a file that was never downloaded whole; get it again"
-        )
-
-
-def _collected(h5py: Any, file: Any, path: Path) -> dict[str, Any]:
-    """All datasets, reached by hard links alone: others may lead out of the file."""
-    found: dict[str, Any] = {}
+def _collect(h5py: Any, file: Any, path: Path) -> dict[str, Any]:
+    """All datasets by full name."""
+    datasets: dict[str, Any] = {}
     waiting: list[tuple[tuple[str, ...], Any]] = [((), file)]
     objects = 0
     while waiting:
@@ -95,25 +91,20 @@ def _collected(h5py: Any, file: Any, path: Path) -> dict[str, Any]:
         if objects > MOST_OBJECTS or len(parents) > DEEPEST:
             raise UserError(f"{path}: more groups and datasets than any model has")
         for name in group:
-            place = (*parents, str(name))
-            _require_hard_link(h5py, group, name, path)
+            full = (*parents, str(name))
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise UserError(
+                    f"{path}: {'/'.join(full)} is a link, which may lead out of the file; a model "
+                    "holds its own numbers"
+                )
             member = group[name]
             if isinstance(member, h5py.Dataset):
-                found["/".join(place)] = member
+                datasets["/".join(full)] = member
             elif isinstance(member, h5py.Group):
-                waiting.append((place, member))
+                waiting.append((full, member))
             else:
-                raise UserError(f"{path}: {'/'.join(place)} is neither a group nor a dataset")
-    return found
-
-
-def _require_hard_link(h5py: Any, group: Any, name: str, path: Path) -> None:
-    link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
-        raise UserError(
-            f"{path}: {group.name.rstrip('/')}/{name} is a link, which may lead out of the file; "
-            "a model holds its own numbers"
-        )
+                raise UserError(f"{path}: {'/'.join(full)} is neither a group nor a dataset")
+    return datasets
 
 
 def _storage_problem(dataset: Any) -> str | None:
@@ -123,7 +114,7 @@ def _storage_problem(dataset: Any) -> str | None:
         return "keeps its numbers in another file; a model holds its own"
     if creation.get_layout() not in (h5d.CONTIGUOUS, h5d.CHUNKED):
         return "is neither contiguous nor chunked"
-    filters = [creation.get_filter(place)[0] for place in range(creation.get_nfilters())]
+    filters = [creation.get_filter(idx)[0] for idx in range(creation.get_nfilters())]
     if not set(filters) <= _KNOWN_FILTERS.keys():
         return f"is compressed in a way that is not {', '.join(_KNOWN_FILTERS.values())}"
     numbers = math.prod(dataset.shape)

@@ -1,19 +1,18 @@
-"""Whether a model computes what somebody stored: the largest difference a layer and direction."""
+"""Does a model compute what somebody stored? The largest difference per layer and direction."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from torch import Tensor
 
 from elmo.bilm.model import BiLM, BiLMState, token_vectors
 from elmo.config import from_json
@@ -23,136 +22,12 @@ from elmo.official.format import read_token_vectors, read_words
 from elmo.official.hdf5 import opened, read_numbers, require_readable, shape_and_type
 from elmo.text.batching import pack_texts
 
-# Activations that somebody stored, in .hdf5 or .npz, one array a text under the text's number.
-
-
-Array = NDArray[np.float32]
-NOT_ACTIVATIONS = ("sentence_to_index",)
-"""What AllenNLP writes beside them."""
-
-
-@dataclass(frozen=True)
-class StoredArray:
-    """An array whose shape is known before its numbers are read."""
-
-    shape: tuple[int, ...] | None
-    kind: str
-    read: Callable[[], Array]
-
-
-Stored = Mapping[str, StoredArray]
-
-
-@contextmanager
-def stored_arrays(path: Path) -> Generator[Stored]:
-    """The arrays of a file, by name."""
-    if path.suffix == ".npz":
-        with _opened_npz(path) as arrays:
-            yield arrays
-        return
-    with opened(path) as datasets:
-        yield {
-            name: StoredArray(*shape_and_type(dataset), _reader(path, name, dataset))
-            for name, dataset in datasets.items()
-            if name not in NOT_ACTIVATIONS
-        }
-
-
-def require_numbers(path: Path, stored: Stored, texts: int) -> None:
-    """Make sure that there is one array for each text, named by its number from 0."""
-    wanted = {str(number) for number in range(texts)}
-    if stored.keys() != wanted:  # pyright: ignore[reportUnnecessaryComparison]
-        odd = sorted(stored.keys() ^ wanted)[:5]
-        raise UserError(
-            f"{path}: expected one array for each of {texts:,} texts, named 0 to {texts - 1}; "
-            f"missing or left over: {', '.join(odd)}"
-        )
-
-
-def read_expected(path: Path, name: str, array: StoredArray, *shapes: tuple[int, ...]) -> Array:
-    """The numbers of an array that has one of these shapes."""
-    if array.shape not in shapes or array.kind not in ("float32", "float64"):
-        wanted = " or ".join(map(str, shapes))
-        raise UserError(
-            f"{path}: {name!r} is {array.shape} of {array.kind}, expected {wanted} of float32; "
-            "are these the sentences and the model it was made with?"
-        )
-    return array.read()
-
-
-def _reader(path: Path, name: str, dataset: Any) -> Callable[[], Array]:
-    def read() -> Array:
-        require_readable(path, {name: dataset})
-        return read_numbers(dataset)
-
-    return read
-
-
-@contextmanager
-def _opened_npz(path: Path) -> Generator[Stored]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
-    except UserError:
-        raise
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise UserError(f"{path}: damaged or not an .npz file ({error})") from None
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> StoredArray:
-    """Read the header alone: the numbers only where the shape is the one that was expected."""
-    with archive.open(name) as stream:
-        version = npy.read_magic(stream)
-        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, kind = header(stream)
-
-    def read() -> Array:
-        with archive.open(name) as stream:
-            return np.asarray(npy.read_array(stream, allow_pickle=False), np.float32)
-
-    return StoredArray(tuple(shape), str(kind), read)
-
-
-# The sentences that stored activations belong to: slots read side by side, texts in order.
-
-
 LARGEST_FILE = 1 << 30
+Array = NDArray[np.float32]
 Slot = list[list[str]]
 """Texts, as words, that are read one after the other."""
-
-
-def read_slots(path: Path) -> list[Slot]:
-    """Read sentences whose words have spaces between.
-
-    JSON holds a list of sentences or, for several slots, a list of such lists of equal length;
-    any other file a sentence a line.
-    """
-    slots = [[text.split() for text in slot] for slot in _texts(path)]
-    if not slots or not slots[0] or any(not words for slot in slots for words in slot):
-        raise UserError(f"{path}: expected sentences with words, but there is none or an empty one")
-    if len({len(slot) for slot in slots}) > 1:
-        raise UserError(f"{path}: expected as many sentences in each slot; they differ")
-    return slots
-
-
-def _texts(path: Path) -> Sequence[Sequence[str]]:
-    if path.suffix != ".json":
-        return [read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
-    found = cast("object", read_json(path, LARGEST_FILE))
-    slots = [found] if _is_one_slot(found) else found
-    return from_json(cast("Any", tuple[tuple[str, ...], ...]), slots, str(path))
-
-
-def _is_one_slot(found: object) -> bool:
-    sentences = cast("list[object]", found) if isinstance(found, list) else []
-    return bool(sentences) and isinstance(sentences[0], str)
-
-
 Start = Literal["carry", "zero"]
 Direction = Literal["forward", "backward", "both"]
-_ORDER: tuple[Direction, ...] = ("forward", "backward", "both")
 
 
 @dataclass(frozen=True)
@@ -166,38 +41,44 @@ class Difference:
     largest: float
 
     def within(self, tolerance: float) -> bool:
-        """Whether it is small enough; a difference that is no number never is."""
+        """Whether it is small enough; NaN never is."""
         return self.largest <= tolerance
 
 
 class _Tally:
-    """The largest difference so far, layer by layer."""
+    """The largest difference so far, by layer and direction."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[int, Direction], Difference] = {}
+        self._differences: dict[tuple[int, Direction], Difference] = {}
 
     def add(self, layer: int, direction: Direction, ours: Array, theirs: Array) -> None:
         """Compare (words, width) of a text."""
-        before = self.found.get((layer, direction), Difference(layer, direction, 0, 0.0))
+        before = self._differences.get((layer, direction), Difference(layer, direction, 0, 0.0))
         gap = np.abs(ours.astype(np.float64) - theirs)
-        # Of NumPy's maximum, not Python's: it keeps what is no number.
+        # NumPy's maximum, not Python's: it keeps NaN.
         largest = float(np.maximum(gap.max(initial=0.0), before.largest))
         words = before.words + len(ours)
-        self.found[layer, direction] = Difference(layer, direction, words, largest)
+        self._differences[layer, direction] = Difference(layer, direction, words, largest)
 
     def differences(self) -> tuple[Difference, ...]:
-        """All layers, from the token layer up."""
-        return tuple(self.found[key] for key in sorted(self.found, key=_layer_and_place))
+        """All layers, from the token layer up, forward before backward."""
+        order = sorted(self._differences, key=lambda key: (key[0], key[1] != "forward"))
+        return tuple(self._differences[key] for key in order)
 
 
+@torch.no_grad()
 def verify_activations(
     model: BiLM, slots: Sequence[Slot], expected: Sequence[Path], start: Start = "carry"
 ) -> tuple[Difference, ...]:
-    """Read the slots side by side, text by text, and compare with one file for each.
+    """Read the slots side by side, text by text, and compare with one file per slot.
 
-    With `carry` each text starts in the state its slot's last text ended in, as the original
-    programs do; with `zero`, afresh. An array holds the top layer, (2, words, width), or all
-    layers, (1 + layers, words, 2 * width).
+    Args:
+        model: The network.
+        slots: Texts as words, the same number in each slot.
+        expected: One .hdf5 or .npz file per slot with one array per text, named 0, 1, …: the top
+            layer, (2, words, width), or all layers, (1 + layers, words, 2 * width).
+        start: carry: each text starts in the state its slot's previous text ended in, as in the
+            original programs; zero: each starts from zeros.
     """
     if len(slots) != len(expected):
         raise UserError(
@@ -206,14 +87,25 @@ def verify_activations(
         )
     tally = _Tally()
     with ExitStack() as stack:
-        stored = [stack.enter_context(stored_arrays(path)) for path in expected]
+        stored = [stack.enter_context(_opened(path)) for path in expected]
         for path, arrays, slot in zip(expected, stored, slots, strict=True):
-            require_numbers(path, arrays, len(slot))
-        for number, read in enumerate(_readings(model, slots, start)):
-            layers = read.float().cpu().numpy()
-            for place, slot in enumerate(slots):
-                ours = layers[:, place, : len(slot[number])]
-                _compare(tally, ours, expected[place], stored[place], str(number))
+            wanted = {str(number) for number in range(len(slot))}
+            if set(arrays) != wanted:
+                raise UserError(
+                    f"{path}: expected one array for each of {len(slot):,} texts, named 0 to "
+                    f"{len(slot) - 1}; missing or left over: "
+                    f"{', '.join(sorted(set(arrays) ^ wanted)[:5])}"
+                )
+        state: BiLMState | None = None
+        for number, texts in enumerate(zip(*slots, strict=True)):
+            batch = pack_texts(texts, model.vocabulary, spelled=model.spelled, read_end=True)
+            outputs = model.layers(batch.to(model.device), state if start == "carry" else None)
+            state = outputs.state
+            # (1 + layers, slots, words, 2 * width)
+            layers = outputs.padded()[0].float().cpu().numpy()
+            for idx, (path, arrays) in enumerate(zip(expected, stored, strict=True)):
+                ours = layers[:, idx, : len(texts[idx])]
+                _compare(tally, ours, path, str(number), arrays[str(number)])
     return tally.differences()
 
 
@@ -229,29 +121,99 @@ def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Differ
     return tally.differences()
 
 
-@torch.no_grad()
-def _readings(model: BiLM, slots: Sequence[Slot], start: Start) -> Iterator[Tensor]:
-    """The first texts of all slots, then the second ones, and so on."""
-    state: BiLMState | None = None
-    for texts in zip(*slots, strict=True):
-        batch = pack_texts(texts, model.vocabulary, spelled=model.spelled, read_end=True)
-        outputs = model.layers(batch.to(model.device), state if start == "carry" else None)
-        state = outputs.state
-        yield outputs.padded()[0]
+def read_slots(path: Path) -> list[Slot]:
+    """Read sentences whose words are separated by spaces.
+
+    JSON holds a list of sentences or, for several slots, a list of such lists of equal length;
+    any other file holds one sentence per line.
+    """
+    if path.suffix == ".json":
+        content: Any = read_json(path, LARGEST_FILE)
+        slots_type = cast("Any", tuple[tuple[str, ...], ...])
+        texts = from_json(slots_type, [content] if _is_one_slot(content) else content, str(path))
+    else:
+        texts = [read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
+    slots: list[Slot] = [[text.split() for text in slot] for slot in texts]
+    if not slots or not slots[0] or any(not words for slot in slots for words in slot):
+        raise UserError(f"{path}: expected sentences with words, but there is none or an empty one")
+    if len({len(slot) for slot in slots}) > 1:
+        raise UserError(f"{path}: expected as many sentences in each slot; they differ")
+    return slots
 
 
-def _compare(tally: _Tally, ours: Array, path: Path, stored: Stored, name: str) -> None:
+def _is_one_slot(content: object) -> bool:
+    sentences = cast("list[object]", content) if isinstance(content, list) else []
+    return bool(sentences) and isinstance(sentences[0], str)
+
+
+class _Stored(NamedTuple):
+    """An array whose shape is known before its numbers are read."""
+
+    shape: tuple[int, ...] | None
+    dtype: str
+    read: Callable[[], Array]
+
+
+def _compare(tally: _Tally, ours: Array, path: Path, name: str, stored: _Stored) -> None:
     """Compare all layers of a text, (1 + layers, words, 2 * width), or the top one alone."""
     layers, words, both = ours.shape
-    top_alone = (2, words, both // 2)
-    theirs = read_expected(path, name, stored[name], top_alone, ours.shape)
-    if theirs.shape == top_alone:
+    width = both // 2
+    if stored.shape not in ((2, words, width), ours.shape) or stored.dtype not in (
+        "float32",
+        "float64",
+    ):
+        raise UserError(
+            f"{path}: {name!r} is {stored.shape} of {stored.dtype}, expected {(2, words, width)} "
+            f"or {ours.shape} of float32; are these the sentences and the model it was made with?"
+        )
+    theirs = stored.read()
+    if stored.shape == (2, words, width):
         theirs = np.concatenate(tuple(theirs), axis=1)[None]
         ours = ours[-1:]
     for layer, (mine, other) in enumerate(zip(ours, theirs, strict=True), layers - len(ours)):
-        tally.add(layer, "forward", mine[:, : both // 2], other[:, : both // 2])
-        tally.add(layer, "backward", mine[:, both // 2 :], other[:, both // 2 :])
+        tally.add(layer, "forward", mine[:, :width], other[:, :width])
+        tally.add(layer, "backward", mine[:, width:], other[:, width:])
 
 
-def _layer_and_place(key: tuple[int, Direction]) -> tuple[int, int]:
-    return key[0], _ORDER.index(key[1])
+@contextmanager
+def _opened(path: Path) -> Generator[dict[str, _Stored]]:
+    """The arrays of an .npz or .hdf5 file by name."""
+    if path.suffix != ".npz":
+        with opened(path) as datasets:
+
+            def hdf5_reader(name: str) -> Callable[[], Array]:
+                def read() -> Array:
+                    require_readable(path, {name: datasets[name]})
+                    return read_numbers(datasets[name])
+
+                return read
+
+            yield {
+                name: _Stored(*shape_and_type(dataset), hdf5_reader(name))
+                for name, dataset in datasets.items()
+                if name != "sentence_to_index"  # written by AllenNLP next to the arrays
+            }
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
+    except UserError:
+        raise
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise UserError(f"{path}: damaged or not an .npz file ({error})") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> _Stored:
+    """Read the header alone: the numbers only once the shape is known to be right."""
+    with archive.open(name) as stream:
+        version = npy.read_magic(stream)
+        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = header(stream)
+
+    def read() -> Array:
+        with archive.open(name) as stream:
+            return np.asarray(npy.read_array(stream, allow_pickle=False), np.float32)
+
+    return _Stored(tuple(shape), str(dtype), read)
