@@ -26,10 +26,10 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 # whenever the code gets there.
 LIMITS = {
     "files": 95,
-    "lines": 21_620,  # goal: 19,500
-    "private helpers called once": 175,  # goal: 150
-    "dataclasses": 136,  # goal: 120
-    "longest import chain": 18,  # goal: 13
+    "lines": 21_410,  # goal: 19,500
+    "private helpers called once": 150,
+    "dataclasses": 123,  # goal: 120
+    "longest import chain": 17,  # goal: 13
     "files of encode": 10,
     "switches of encode": 27,  # goal: 22
     "files of elmo embed": 26,  # goal: 22
