@@ -98,7 +98,8 @@ def train_until_write(folder: Path, number: int) -> None:
 
     def sync(path: Path) -> None:
         nonlocal left
-        left -= 1
+        # Syncing the folder around it comes after the renaming: nothing is left behind by then.
+        left -= ".partial" in str(path)
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         real(path)
@@ -120,7 +121,6 @@ def test_a_kill_within_every_part_of_a_write_changes_nothing(undisturbed, distur
         left_behind += any((disturbed / "run").rglob(".*.partial"))
         assert_all_readable(disturbed, caplog)
     assert killed > WRITES / 4, "the run was over long before the last kill"
-    # A write syncs its file and then its folder; a kill at the second leaves nothing behind.
-    assert left_behind >= killed / 2, "the kills did not fall into writes"
+    assert left_behind > killed / 2, "the kills did not fall into writes"
     train(disturbed)
     assert final_bytes(disturbed / "run") == final_bytes(undisturbed / "run")
