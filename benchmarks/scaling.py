@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -25,11 +24,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.bilm.model import BiLM, Randomness
+from elmo.bilm.model import BatchLoss, BiLM, Randomness
+from elmo.runtime import cpu_cores
 from elmo.text.batching import Share, Step, WordTable, read_steps
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
@@ -94,7 +95,7 @@ def launched(given: argparse.Namespace, processes: int, engine: str) -> dict[str
 def measure(given: argparse.Namespace) -> None:
     """Train for some steps, and let the first process print what it saw."""
     with joined() as world, tempfile.TemporaryDirectory() as folder:
-        threads = max(1, len(os.sched_getaffinity(0)) // world.size)
+        threads = max(1, cpu_cores() // world.size)
         torch.set_num_threads(threads)
         steps = batches(given, world, Path(folder))
         train = trainer(given, world)
@@ -126,6 +127,17 @@ def batches(given: argparse.Namespace, world: World, folder: Path) -> Iterator[S
     return read_steps(Shards(folder), table, batching, (0,), share=share)
 
 
+class Loss(nn.Module):
+    """The loss as a `forward`, which is what DistributedDataParallel calls."""
+
+    def __init__(self, model: BiLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *arguments: Any) -> BatchLoss:
+        return self.model.loss(*arguments)
+
+
 def trainer(given: argparse.Namespace, world: World) -> Callable[[Step], int]:
     """A function that trains on a batch and tells the bytes it has sent."""
     torch.manual_seed(0)
@@ -136,12 +148,12 @@ def trainer(given: argparse.Namespace, world: World) -> Callable[[Step], int]:
     settings = TrainingConfig()
     optimizer = build_optimizer(model, settings)
     with_ddp = given.engine == "ddp"
-    called: Any = DistributedDataParallel(model) if with_ddp else model
+    compute_loss: Any = DistributedDataParallel(Loss(model)) if with_ddp else model.loss
 
     def train(step: Step) -> int:
         optimizer.zero_grad(set_to_none=True)
         (batch,) = step.parts
-        loss = called(batch, None, Randomness.of(0, 0, model.device))
+        loss = compute_loss(batch, None, Randomness.of(0, 0, model.device))
         mean = loss.share(step.forward_targets, step.backward_targets)
         # DDP takes the mean over processes where the sum is wanted.
         (mean * world.size if with_ddp else mean).backward()
