@@ -1,0 +1,1 @@
+"""`elmo serve`: an HTTP server of models, and a page to look into them."""

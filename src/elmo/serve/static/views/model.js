@@ -1,0 +1,37 @@
+import { html, useState } from "../vendor/ui.js";
+import { Choice, Copy, State, useAnswer } from "../common.js";
+
+export default function Model({ info, model, params, set }) {
+  const [how, setHow] = useState("openai");
+  const asked = params.lookup ?? "bank Bank blockchain";
+  const { data, error } = useAnswer("/api/tokenize", asked.trim() ? { text: asked, model: model.name } : null);
+  const number = (value) => value.toLocaleString("en");
+  const perplexity = model.held_out_perplexity;
+  const calls = {
+    curl: `curl ${location.origin}/v1/embeddings \\\n  -H "Content-Type: application/json" \\\n  -d '{"model": "${model.name}", "input": "Oil prices fell ."}'`,
+    openai: `from openai import OpenAI\n\nclient = OpenAI(base_url="${location.origin}/v1", api_key="none")\nanswer = client.embeddings.create(model="${model.name}", input=["Oil prices fell ."])\nprint(len(answer.data[0].embedding))  # ${model.dim}`,
+    python: `from elmo import Embedder  # the same vectors without a server\n\nembedder = Embedder.from_pretrained()\nprint(embedder.encode("Oil prices fell .").shape)  # (${model.dim},)`,
+  };
+  const facts = [
+    ["input", model.input], ["layers", `${model.layers} per direction, ${model.cells} cells`], ["vector", `${model.dim} numbers`],
+    ["parameters", number(model.parameters)], ["vocabulary", `${number(model.vocabulary)} words`], ["tokenizer", model.tokenizer],
+    ["training text", model.training_tokens ? `${number(model.training_tokens)} words, ${(100 * model.unknown_rate).toFixed(1)}% unknown` : "not recorded"],
+    ["held-out perplexity", perplexity ? `forward ${perplexity.forward.toFixed(1)}, backward ${perplexity.backward.toFixed(1)}` : "not recorded"],
+    ["corpus of the page", info.corpus.state === "ready" ? `${info.corpus.name}: ${number(info.corpus.texts)} texts, ${number(info.corpus.words)} words` : info.corpus.state],
+    ["limits", `${number(info.limits.texts)} texts, ${number(info.limits.words)} words per request; ${number(info.limits.words_per_text)} words per text; ${info.limits.seconds} s`],
+    ["version", info.version],
+  ];
+  return html`
+    <div class="grid2">
+      <section class="panel"><h2>${model.name}</h2><table class="facts"><tbody>${facts.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table></section>
+      <section class="panel"><h2>Look up words</h2>
+        <label>Words<input type="text" value=${asked} maxlength="2000" onInput=${(e) => set({ lookup: e.target.value })}/></label>
+        ${error ? html`<${State} error=${error}/>` : html`<div class="scroll" tabindex="0" role="region" aria-label="Words in the vocabulary"><table class="facts"><thead><tr><th scope="col">word</th><th scope="col">rank</th><th scope="col">seen in training</th></tr></thead><tbody>
+          ${(data ? data.words : []).map((one) => html`<tr><td>${one.word}</td><td>${one.known ? number(one.rank) : "unknown"}</td><td>${one.known ? number(one.count) : "–"}</td></tr>`)}</tbody></table></div>`}
+      </section>
+    </div>
+    <section class="panel"><div class="row spread"><${Choice} label="Call this server" value=${how} options=${[["openai", "OpenAI client"], ["curl", "curl"], ["python", "Python"]]} onChange=${setHow}/><${Copy} name="text" text=${() => calls[how]}/></div>
+      <pre tabindex="0">${calls[how]}</pre>
+      <p class="context">All routes: <a href="/openapi.json">openapi.json</a> · counters: <a href="/metrics">metrics</a></p></section>
+    ${model.card && html`<section class="panel"><h2>Model card</h2><pre tabindex="0">${model.card}</pre></section>`}`;
+}

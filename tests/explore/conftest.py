@@ -1,0 +1,38 @@
+"""The shipped model, and an index of a few generated news that all tests of this folder read."""
+
+from __future__ import annotations
+
+import pytest
+
+from elmo.classify.classifier import TextClassifier, load_classifier
+from elmo.embed.embedder import Embedder
+from elmo.explore.index import CorpusIndex, CorpusText, build_index
+from elmo.study.news import generate_news
+from elmo.text.tokenizer import tokenize_words
+
+
+@pytest.fixture(scope="session")
+def embedder() -> Embedder:
+    return Embedder.from_pretrained()
+
+
+@pytest.fixture(scope="session")
+def classifier() -> TextClassifier:
+    return load_classifier()
+
+
+@pytest.fixture(scope="session")
+def news() -> list[CorpusText]:
+    return [
+        CorpusText(
+            tokenize_words(item.text), item.label, {mark.place: mark.sense for mark in item.senses}
+        )
+        for item in generate_news(160, 3)
+    ]
+
+
+@pytest.fixture(scope="session")
+def index(
+    embedder: Embedder, news: list[CorpusText], tmp_path_factory: pytest.TempPathFactory
+) -> CorpusIndex:
+    return build_index(embedder, news, tmp_path_factory.mktemp("explore") / "news.index")
