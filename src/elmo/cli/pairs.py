@@ -1,0 +1,182 @@
+"""elmo pairs train, evaluate, predict: two texts to a label or a score, on top of a biLM."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from elmo.cli.display import ProgressDisplay, print_json, safe
+from elmo.cli.embed import embedding_progress
+from elmo.cli.main import Arguments, Command, add_device, add_model, checked_text
+from elmo.cli.tag import add_task_model, add_training, task_progress
+from elmo.errors import UserError
+from elmo.tasks.config import PairConfig, ReadPairs
+from elmo.text.config import ReadOptions
+
+SOURCES = "Tables of pairs: .csv, .tsv, .jsonl or .parquet files."
+
+
+def pairs_train_command() -> Command:
+    """What `elmo pairs train` accepts."""
+    command = Command(
+        "pairs train",
+        run_train,
+        "Train a classifier of pairs (inference, paraphrase) or a scorer (relatedness) on top of a "
+        "biLM. The same command resumes a training that was stopped.",
+        [
+            "snli.tsv --development dev.tsv --test test.tsv --out runs/nli",
+            "sts.jsonl --target score --out runs/sts --elmo both",
+        ],
+    )
+    command.option("SOURCE ...", SOURCES, name="sources")
+    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
+    add_model(command)
+    command.option(
+        "--development SOURCE ...",
+        "Pairs to choose the epoch by (default: a fraction of the others).",
+    )
+    command.option("--test SOURCE ...", "Pairs to measure on.")
+    add_training(command)
+    shown = "target elmo encoder_dim mix epochs learning_rate dropout task_dim seed"
+    command.settings("config", PairConfig(), f"{shown} fine_tune_epochs")
+    _add_columns(command)
+    return command
+
+
+def _add_columns(command: Command) -> None:
+    shown = "first_column second_column target_column"
+    command.settings("columns", ReadPairs(), shown, section="columns")
+    command.settings("read", ReadOptions(), section="read")
+
+
+def run_train(args: Arguments) -> int:
+    """Train, show progress, print the metrics."""
+    from elmo.runtime import set_device
+    from elmo.tasks.pairs import describe_metrics, train_pairs
+
+    set_device(args.device, args.threads)
+    with ProgressDisplay("reading", quiet=args.quiet) as display:
+        run = train_pairs(
+            args.sources,
+            args.model,
+            args.out,
+            args.config,
+            development=args.development,
+            test=args.test,
+            columns=args.columns,
+            read=args.read,
+            word_vectors=args.word_vectors,
+            reference=args.reference,
+            fresh=args.fresh,
+            device=args.device,
+            checkpoint_minutes=args.checkpoint_minutes,
+            on_report=task_progress(display, "accuracy or Pearson"),
+            on_texts=embedding_progress(display, "texts read by the biLM"),
+            command=args.command_line,
+        )
+    network = run.classifier.network
+    if args.json:
+        print_json(
+            {
+                "folder": str(run.folder),
+                "metrics": {name: asdict(one) for name, one in run.metrics.items()},
+                "mix_weights": network.mix.weights if network.mixes else None,
+                "stopped": run.fitted.stopped,
+                "seconds": run.seconds,
+                "history": [asdict(report) for report in run.fitted.history],
+            }
+        )
+    else:
+        for name, one in run.metrics.items():
+            print(f"{name}: {describe_metrics(one)}")
+        print(f"{run.fitted.stopped}; trained in {run.seconds:,.0f} s: {safe(str(run.folder))}")
+    if run.fitted.trouble is not None:
+        sys.stderr.write(f"elmo: {run.fitted.trouble}\n")
+    return 0 if run.fitted.trouble is None else 1
+
+
+def pairs_evaluate_command() -> Command:
+    """What `elmo pairs evaluate` accepts."""
+    command = Command(
+        "pairs evaluate",
+        run_evaluate,
+        "Measure a classifier of pairs, or the correlation of scores.",
+        ["test.tsv --model runs/nli", "sts-test.jsonl --model runs/sts --json"],
+    )
+    command.option("SOURCE ...", SOURCES, name="sources")
+    add_task_model(command, "pair classifier")
+    add_device(command)
+    _add_columns(command)
+    return command
+
+
+def run_evaluate(args: Arguments) -> int:
+    """Measure and print."""
+    from elmo.runtime import set_device
+    from elmo.tasks.data import read_pairs
+    from elmo.tasks.pairs import PairClassifier, describe_metrics
+
+    set_device(args.device, args.threads)
+    classifier = PairClassifier.from_pretrained(args.model, device=args.device)
+    metrics = classifier.evaluate(read_pairs(args.sources, args.columns, args.read))
+    if args.json:
+        print_json(asdict(metrics))
+    else:
+        print(f"evaluation: {describe_metrics(metrics)}")
+    return 0
+
+
+def pairs_predict_command() -> Command:
+    """What `elmo pairs predict` accepts."""
+    command = Command(
+        "pairs predict",
+        run_predict,
+        "Labels with probabilities, or scores, of pairs of texts.",
+        [
+            '"A man sleeps ." "Nobody is awake ." --model runs/nli',
+            "--files new.tsv --model runs/nli",
+        ],
+    )
+    command.option("[TEXT ...]", "Two texts in quotes.", name="texts")
+    command.option("--files FILES ...", "Tables of pairs; labels are not needed.")
+    add_task_model(command, "pair classifier")
+    add_device(command)
+    _add_columns(command)
+    return command
+
+
+def run_predict(args: Arguments) -> int:
+    """Predict and print pair by pair."""
+    from elmo.runtime import set_device
+    from elmo.tasks.data import read_pairs
+    from elmo.tasks.pairs import PairClassifier
+
+    if len(args.texts) not in (0, 2) or not (args.texts or args.files):
+        raise UserError(f"expected two texts in quotes, or --files; got {len(args.texts)} texts")
+    set_device(args.device, args.threads)
+    classifier = PairClassifier.from_pretrained(args.model, device=args.device)
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        if args.texts:
+            yield checked_text(args.texts[0]), checked_text(args.texts[1])
+        if args.files:
+            data = read_pairs(args.files, args.columns, args.read, labelled=False)
+            yield from zip(data.first, data.second, strict=True)
+
+    for (first, second), found in classifier.predict_iter(pairs()):
+        result: dict[str, object] = {"first": first, "second": second}
+        if classifier.labels:
+            probabilities = dict(zip(classifier.labels, found.tolist(), strict=True))
+            label = max(probabilities, key=lambda name: probabilities[name])
+            result |= {"label": label, "probabilities": probabilities}
+            shown = f"{safe(label)}\t{probabilities[label]:.3f}"
+        else:
+            result |= {"score": float(found)}
+            shown = f"{float(found):.3f}"
+        if args.json:
+            print_json(result)
+        else:
+            print(f"{shown}\t{safe(str(first))}\t{safe(str(second))}")
+    return 0

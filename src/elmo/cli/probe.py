@@ -1,0 +1,98 @@
+"""elmo probe: what each layer of a biLM knows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elmo.cli.display import print_json, print_table
+from elmo.cli.main import Arguments, Command, add_device, add_model
+from elmo.errors import UserError
+from elmo.tasks.config import ProbeConfig
+
+if TYPE_CHECKING:
+    from elmo.config import Json
+
+PROBES = "pos|senses|wic|scws|similarity"
+
+
+def probe_command() -> Command:
+    """What `elmo probe` accepts."""
+    command = Command(
+        "probe",
+        run_probe,
+        "Measure what each layer of a biLM knows, and their average, with controls: layer 0, a "
+        "random biLM of the same shape and, if a file is given, static vectors. pos: a linear "
+        "classifier on UD EWT; senses: nearest sense of SemCor on the all-words test sets; wic, "
+        "scws: cosines of words in context; similarity: of words averaged over SemCor.",
+        ["pos --data data", "senses --model runs/general --word-vectors glove.txt --json"],
+    )
+    command.option("PROBE", f"One of {PROBES.replace('|', ', ')}.", name="probe")
+    add_data(command)
+    add_model(command)
+    command.option("--word-vectors FILE", "Static vectors to compare with.", type=Path)
+    command.option(
+        "--wordnet FOLDER", "Folder with WordNet's index.sense (default: Debian's).", type=Path
+    )
+    add_device(command)
+    command.settings("config", ProbeConfig(), "epochs train_words seed")
+    return command
+
+
+def add_data(command: Command) -> None:
+    """The folder of the data sets, as `args.data`."""
+    command.option(
+        "--data FOLDER",
+        "Folder of the data sets, ud_english_ewt, semcor and so on (default: $ELMO_DATA).",
+        type=Path,
+    )
+
+
+def data_folder(args: Arguments) -> Path:
+    """The folder of the data sets."""
+    folder = args.data or os.environ.get("ELMO_DATA")
+    if not folder or not Path(folder).is_dir():
+        raise UserError(
+            f"expected a folder of data sets, got {str(folder)!r}; name it with --data, or set "
+            "ELMO_DATA (docs/tasks.md lists what it holds)"
+        )
+    return Path(folder)
+
+
+def run_probe(args: Arguments) -> int:
+    """Probe and print one row per representation."""
+    from elmo.language_model import open_model
+    from elmo.runtime import set_device
+    from elmo.tasks.probe import run_probe as run
+    from elmo.tasks.training import load_vectors
+
+    set_device(args.device, args.threads)
+    found = run(
+        args.probe,
+        open_model(args.model, args.device),
+        data_folder(args),
+        args.config,
+        vectors=load_vectors(args.word_vectors),
+        wordnet=args.wordnet,
+    )
+    if args.json:
+        print_json(found)
+    else:
+        print_probe(found)
+    return 0
+
+
+def print_probe(found: Json) -> None:
+    """Print the rows of a probe's result."""
+    lines: list[list[str]] = []
+    for row in found["rows"]:
+        interval = f"{row['low']:.4f} to {row['high']:.4f}" if "low" in row else ""
+        lines.append([row["name"], f"{row['value']:.4f}", interval, f"{row.get('p', ''):.2g}"
+                      if "p" in row else ""])  # fmt: skip
+    print_table(lines, [found["title"], found["measure"], "95% interval", "p"])
+    against = {row["against"] for row in found["rows"] if "against" in row}
+    for name in against:
+        print(f"p: paired permutation test against {name}, over {found['count']:,} decisions")
+    if "back_off" in found:
+        print(f"lemmas that the training text lacks: first sense of {found['back_off']}")

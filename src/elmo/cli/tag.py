@@ -1,0 +1,293 @@
+"""elmo tag train, evaluate, predict: one tag per word, on top of a biLM."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from elmo.cli.classify import EPOCHS_SHOWN
+from elmo.cli.display import ProgressDisplay, clock, print_json, print_table, safe
+from elmo.cli.embed import embedding_progress
+from elmo.cli.main import Arguments, Command, add_device, add_model, checked_text
+from elmo.errors import UserError
+from elmo.tasks.config import ReadTags, TaggerConfig
+from elmo.text.config import ReadOptions
+
+if TYPE_CHECKING:
+    from elmo.classify.loop import EpochReport, StepReport
+    from elmo.tasks.tags import TaggedText, TagMetrics
+
+SOURCES = "Tagged sentences: files of CoNLL columns, or CoNLL-U if they are named .conllu."
+STYLES = ("bold blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
+
+
+def tag_train_command() -> Command:
+    """What `elmo tag train` accepts."""
+    command = Command(
+        "tag train",
+        run_train,
+        "Train a tagger on top of a biLM: parts of speech, names, chunks. The same command resumes "
+        "a training that was stopped.",
+        [
+            "en_ewt-ud-train.conllu --development en_ewt-ud-dev.conllu --out runs/pos",
+            "train.conll --test test.conll --out runs/names --model runs/general",
+            "train.conll --out runs/baseline --elmo none",
+        ],
+    )
+    command.option("SOURCE ...", SOURCES, name="sources")
+    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
+    add_model(command)
+    command.option(
+        "--development SOURCE ...",
+        "Sentences to choose the epoch by (default: a fraction of the others).",
+    )
+    command.option("--test SOURCE ...", "Sentences to measure on.")
+    add_training(command)
+    shown = "elmo encoder encoder_dim decoder mix epochs learning_rate dropout task_dim seed"
+    command.settings("config", TaggerConfig(), f"{shown} fine_tune_epochs")
+    _add_columns(command)
+    return command
+
+
+def add_training(command: Command) -> None:
+    """Options of every training of a task: vectors, device, what is written and how often."""
+    command.option("--fresh", "Start over: delete what the folder holds.")
+    command.option(
+        "--word-vectors FILE",
+        "Initialise task embeddings from this file (word2vec or GloVe format).",
+        type=Path,
+    )
+    add_device(command)
+    command.option(
+        "--reference", "Refer to the biLM by path and checksum, do not copy it.", rare=True
+    )
+    command.option(
+        "--checkpoint-minutes N",
+        "How often to save the training state (default: 1).",
+        type=float,
+        default=1.0,
+        rare=True,
+    )
+
+
+def _add_columns(command: Command) -> None:
+    command.settings("columns", ReadTags(), "tag_column", section="columns")
+    command.settings("read", ReadOptions(), section="read")
+
+
+def add_task_model(command: Command, what: str) -> None:
+    """The folder that the train command wrote, as `args.model`."""
+    command.option("--model FOLDER", f"A {what}'s folder.", type=Path, required=True)
+
+
+def run_train(args: Arguments) -> int:
+    """Train, show progress, print the metrics."""
+    from elmo.runtime import set_device
+    from elmo.tasks.tagger import train_tagger
+
+    set_device(args.device, args.threads)
+    with ProgressDisplay("reading", quiet=args.quiet) as display:
+        run = train_tagger(
+            args.sources,
+            args.model,
+            args.out,
+            args.config,
+            development=args.development,
+            test=args.test,
+            columns=args.columns,
+            read=args.read,
+            word_vectors=args.word_vectors,
+            reference=args.reference,
+            fresh=args.fresh,
+            device=args.device,
+            checkpoint_minutes=args.checkpoint_minutes,
+            on_report=task_progress(display, "accuracy or F1"),
+            on_texts=embedding_progress(display, "sentences read by the biLM"),
+            command=args.command_line,
+        )
+    mix = run.tagger.network.mix
+    if args.json:
+        print_json(
+            {
+                "folder": str(run.folder),
+                "metrics": {name: asdict(one) for name, one in run.metrics.items()},
+                "mix_weights": mix.weights if run.tagger.network.mixes else None,
+                "stopped": run.fitted.stopped,
+                "seconds": run.seconds,
+                "history": [asdict(report) for report in run.fitted.history],
+            }
+        )
+    else:
+        for name, one in run.metrics.items():
+            print_tag_metrics(one, name)
+        if run.tagger.network.mixes and mix.weights is not None:
+            shown = ", ".join(f"{weight:.3f}" for weight in mix.weights)
+            print(f"layer weights {shown}; gamma {mix.gamma:.3f}")
+        print(f"{run.fitted.stopped}; trained in {run.seconds:,.0f} s: {safe(str(run.folder))}")
+    if run.fitted.trouble is not None:
+        sys.stderr.write(f"elmo: {run.fitted.trouble}\n")
+    return 0 if run.fitted.trouble is None else 1
+
+
+def task_progress(
+    display: ProgressDisplay, measure: str
+) -> Callable[[StepReport | EpochReport], None]:
+    """Progress display for a task: steps move the bar, epochs are lines."""
+    from elmo.classify.loop import StepReport
+
+    def show(report: StepReport | EpochReport) -> None:
+        if isinstance(report, StepReport):
+            text = (
+                f"{report.phase}: {report.done:6.1%}  loss {report.loss:.3f}  "
+                f"{report.texts_per_second:,.0f} texts/s  at most {clock(report.seconds_left)} left"
+            )
+            display.show(text, report.done, 1.0)
+        elif report.epoch <= EPOCHS_SHOWN or report.epoch % EPOCHS_SHOWN == 0:
+            display.line(
+                f"epoch {report.epoch} ({report.phase}): loss {report.train_loss:.4f}, development "
+                f"loss {report.development_loss:.4f}, {measure} {report.development_accuracy:.4f}"
+            )
+
+    return show
+
+
+def print_tag_metrics(metrics: TagMetrics, name: str) -> None:
+    """Print what a tagger achieved, and the labels or tags it finds hardest."""
+    shown = f"{name}: {metrics.words:,} words, accuracy {metrics.accuracy.value:.4f}"
+    shown += f" ({metrics.accuracy.low:.4f} to {metrics.accuracy.high:.4f})"
+    if metrics.unknown_word_accuracy is not None:
+        shown += f", {metrics.unknown_word_accuracy:.4f} of unknown words"
+    if metrics.words_per_second is not None:
+        shown += f"; {metrics.words_per_second:,.0f} words/s"
+    print(shown)
+    if metrics.f1 is not None:
+        print(
+            f"{name}: spans: precision {metrics.precision:.4f}, recall {metrics.recall:.4f}, F1 "
+            f"{metrics.f1.value:.4f} ({metrics.f1.low:.4f} to {metrics.f1.high:.4f})"
+        )
+    rows = [
+        [one.label, *(f"{value:.4f}" for value in (one.precision, one.recall, one.f1)),
+         f"{one.support:,}"]
+        for one in sorted(metrics.classes, key=lambda one: -one.support)
+    ]  # fmt: skip
+    print_table(rows, ["label" if metrics.f1 else "tag", "precision", "recall", "F1", "count"])
+
+
+def tag_evaluate_command() -> Command:
+    """What `elmo tag evaluate` accepts."""
+    command = Command(
+        "tag evaluate",
+        run_evaluate,
+        "Measure a tagger: accuracy of words; precision, recall and F1 of spans as conlleval "
+        "counts them.",
+        ["test.conll --model runs/names", "en_ewt-ud-test.conllu --model runs/pos --json"],
+    )
+    command.option("SOURCE ...", SOURCES, name="sources")
+    add_task_model(command, "tagger")
+    add_device(command)
+    _add_columns(command)
+    return command
+
+
+def run_evaluate(args: Arguments) -> int:
+    """Measure and print."""
+    from elmo.runtime import set_device
+    from elmo.tasks.data import read_tagged
+    from elmo.tasks.tagger import TokenTagger
+
+    set_device(args.device, args.threads)
+    tagger = TokenTagger.from_pretrained(args.model, device=args.device)
+    data = read_tagged(args.sources, args.columns, args.read)
+    metrics = tagger.evaluate(data.words, data.tags, locations=data.locations)
+    if args.json:
+        print_json(asdict(metrics))
+    else:
+        print_tag_metrics(metrics, "evaluation")
+    return 0
+
+
+def tag_predict_command() -> Command:
+    """What `elmo tag predict` accepts."""
+    command = Command(
+        "tag predict",
+        run_predict,
+        "The tags of texts: words with their tags, in colour in a terminal; CoNLL columns or JSON.",
+        [
+            '"Angela Merkel visited Paris ." --model runs/names',
+            "--files letters.txt --model runs/names --format conll",
+            "--conll test.conll --model runs/pos --json",
+        ],
+    )
+    command.option("[TEXT ...]", "Texts in quotes; '-': one per line.", name="texts")
+    command.option("--files FILES ...", "Files with one text per line, or in column 'text'.")
+    command.option("--conll FILES ...", "Files of CoNLL columns or CoNLL-U to tag anew.")
+    add_task_model(command, "tagger")
+    command.option(
+        "--format text|conll",
+        "text: [Paris]/LOC or Paris/PROPN; conll: one word per line (default: text).",
+        default="text",
+    )
+    add_device(command)
+    _add_columns(command)
+    return command
+
+
+def run_predict(args: Arguments) -> int:
+    """Tag texts and print them one by one."""
+    from elmo.classify.data import read_unlabelled
+    from elmo.runtime import set_device
+    from elmo.tasks.data import conll_text, read_tagged
+    from elmo.tasks.tagger import TokenTagger
+
+    sources = [text for text in args.texts if text == "-"] + args.files
+    typed = [checked_text(text) for text in args.texts if text != "-"]
+    if not typed and not sources and not args.conll:
+        raise UserError("no text was given; put one in quotes, or use '-', --files or --conll")
+    set_device(args.device, args.threads)
+    tagger = TokenTagger.from_pretrained(args.model, device=args.device)
+
+    def sentences() -> Iterator[str | list[str]]:
+        yield from typed
+        if sources:
+            yield from read_unlabelled(sources, args.read)
+        if args.conll:
+            yield from read_tagged(args.conll, args.columns, args.read).words
+
+    console = Console()
+    for text in tagger.tag_iter(sentences()):
+        if args.json:
+            spans = [span._asdict() for span in text.spans]
+            print_json({"words": text.words, "tags": text.tags, "spans": spans})
+        elif args.format == "conll":
+            sys.stdout.write(conll_text([safe(word) for word in text.words], text.tags))
+        elif console.is_terminal:
+            console.print(coloured(text), soft_wrap=True, highlight=False)
+        else:
+            print(safe(str(text)))
+    return 0
+
+
+def coloured(text: TaggedText) -> Text:
+    """A sentence for a terminal: each label or tag in its colour."""
+    result = Text()
+    labels = list(dict.fromkeys(span.label for span in text.spans) or dict.fromkeys(text.tags))
+    tags: list[tuple[str, str]] = [("", "")] * len(text.words)  # label to print, label to colour by
+    if text.spans:
+        for span in text.spans:
+            tags[span.start : span.end] = [("", span.label)] * (span.end - span.start)
+            tags[span.end - 1] = (span.label, span.label)
+    elif set(text.tags) != {"O"}:
+        tags = [(tag, tag) for tag in text.tags]
+    for word, (shown, label) in zip(text.words, tags, strict=True):
+        style = STYLES[labels.index(label) % len(STYLES)] if label else ""
+        result.append(safe(word), style=style if text.spans else "")
+        result.append(f"/{safe(shown)}" if shown else "", style=f"not bold {style}")
+        result.append(" ")
+    result.rstrip()
+    return result

@@ -1,0 +1,356 @@
+"""Tagged sentences from CoNLL column files and CoNLL-U, and pairs of texts from tables.
+
+CoNLL-U is parsed by the `conllu` package. Column files have no library of their own: rows are
+checked here, and named by line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from elmo.errors import UserError, require_extra
+from elmo.tasks.config import ReadPairs, ReadTags
+from elmo.tasks.tags import NO_TAG
+from elmo.text.config import ReadOptions
+from elmo.text.readers import content_suffix, find_columns, is_number, listing, read_lines
+from elmo.text.sources import Source, first_row, read_columns, resolve
+
+CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+CONLLU_TAGS = ("upos", "xpos", "deprel")
+PAIR_COLUMNS = (
+    ("sentence1", "sentence2"), ("premise", "hypothesis"), ("text1", "text2"),
+    ("question1", "question2"), ("first", "second"),
+)  # fmt: skip
+LABEL, SCORE = "label", "score"
+_SHOWN = 5
+
+log = logging.getLogger(__name__)
+
+
+# Tagged sentences.
+
+
+@dataclass(frozen=True)
+class TaggedTexts:
+    """Sentences cut into words, with one tag per word."""
+
+    words: list[list[str]]
+    tags: list[list[str]]
+    locations: list[str]
+    """Where each sentence is, such as "'train.conll', line 12"."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of words and tags."""
+        return hashlib.sha256(json.dumps([self.words, self.tags]).encode()).hexdigest()
+
+    def __add__(self, other: TaggedTexts) -> TaggedTexts:
+        return TaggedTexts(
+            self.words + other.words, self.tags + other.tags, self.locations + other.locations
+        )
+
+
+def read_tagged(
+    sources: Sequence[str] | str,
+    columns: ReadTags | None = None,
+    options: ReadOptions | None = None,
+) -> TaggedTexts:
+    """Read sentences with tags; `.conllu` files as CoNLL-U, all others as CoNLL columns.
+
+    Columns are separated by tabs or, in files without any, by spaces; sentences by blank lines.
+    `-DOCSTART-` lines are left out, and so are multi-word tokens and empty nodes of CoNLL-U.
+    """
+    columns, options = columns or ReadTags(), options or ReadOptions()
+    texts = TaggedTexts([], [], [])
+    for source in resolve([sources] if isinstance(sources, str) else sources):
+        is_conllu = content_suffix(source.path) == ".conllu"
+        read = _read_conllu if is_conllu else _read_columns
+        before = len(texts)
+        for line, words, tags in read(source, columns, options):
+            texts.words.append(words)
+            texts.tags.append(tags)
+            texts.locations.append(f"'{source.name}', line {line}")
+        if len(texts) == before:
+            raise UserError(f"'{source.name}' holds no sentence; check how it was written")
+    return texts
+
+
+def _blocks(source: Source, options: ReadOptions) -> Iterator[list[tuple[int, str]]]:
+    """The lines between blank ones, with their numbers."""
+    block: list[tuple[int, str]] = []
+    for number, line in enumerate(read_lines(source.path, options), start=1):
+        text = line.rstrip("\r\n")
+        if text.strip():
+            block.append((number, text))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _read_columns(
+    source: Source, columns: ReadTags, options: ReadOptions
+) -> Iterator[tuple[int, list[str], list[str]]]:
+    wanted = columns.tag_column or "last"
+    if wanted != "last" and not is_number(wanted):
+        raise UserError(
+            f"tag_column: expected a number or last, since '{source.name}' has columns without "
+            f"names; got {wanted!r}"
+        )
+    by_tabs: bool | None = None
+    count = 0
+    for block in _blocks(source, options):
+        if by_tabs is None:
+            by_tabs = any("\t" in line for _, line in block)
+        words: list[str] = []
+        tags: list[str] = []
+        for number, line in block:
+            fields = line.strip("\t ").split("\t") if by_tabs else line.split()
+            where = f"'{source.name}', line {number}"
+            if fields[0] == "-DOCSTART-":
+                continue
+            if not count:
+                count = len(fields)
+                last = max(columns.word_column, -1 if wanted == "last" else int(wanted))
+                if count < 2 or last >= count:
+                    raise UserError(
+                        f"{where}: expected a word and a tag, in columns {columns.word_column} and "
+                        f"{wanted}, but the row has {count} columns separated by "
+                        f"{'tabs' if by_tabs else 'spaces'}: {line!r:.60}"
+                    )
+            if len(fields) != count:
+                raise UserError(
+                    f"{where}: expected {count} columns, as in the rows before, got {len(fields)}: "
+                    f"{line!r:.60}; give every word its tag, and separate sentences by blank lines"
+                )
+            words.append(fields[columns.word_column].strip())
+            tags.append(fields[-1 if wanted == "last" else int(wanted)].strip())
+        if words:
+            yield block[0][0], words, tags
+
+
+def _read_conllu(
+    source: Source, columns: ReadTags, options: ReadOptions
+) -> Iterator[tuple[int, list[str], list[str]]]:
+    conllu: Any = require_extra("conllu", "tasks")
+    wanted = columns.tag_column or "upos"
+    if wanted not in CONLLU_TAGS:
+        raise UserError(
+            f"tag_column: expected one of {', '.join(CONLLU_TAGS)} for CoNLL-U, got {wanted!r}"
+        )
+    for block in _blocks(source, options):
+        rows = [(number, line) for number, line in block if not line.startswith("#")]
+        for number, line in rows:
+            if len(fields := line.split("\t")) != len(CONLLU_COLUMNS):
+                raise UserError(
+                    f"'{source.name}', line {number}: expected the {len(CONLLU_COLUMNS)} columns "
+                    f"of CoNLL-U separated by tabs, got {len(fields)}: {line!r:.60}"
+                )
+        try:
+            # Morphology and dependencies are not needed, and parsing them takes most of the time.
+            parsed = conllu.parse("\n".join(line for _, line in rows), CONLLU_COLUMNS, _PARSERS)
+        except conllu.exceptions.ParseException as error:
+            raise UserError(f"'{source.name}', line {block[0][0]}: not CoNLL-U; {error}") from None
+        for sentence in parsed:
+            tokens = [token for token in sentence if isinstance(token["id"], int)]
+            words = [str(token["form"]) for token in tokens]
+            tags = [NO_TAG if token[wanted] is None else str(token[wanted]) for token in tokens]
+            if words:
+                yield block[0][0], words, tags
+
+
+def _as_is(line: Sequence[str], index: int) -> str:
+    return line[index]
+
+
+_PARSERS = {name: _as_is for name in CONLLU_COLUMNS if name != "id"}
+
+
+def tag_names(tags: Iterable[Sequence[str]], locations: Sequence[str]) -> tuple[str, ...]:
+    """The distinct tags in alphabetical order; missing ones are an error."""
+    distinct: set[str] = set()
+    for row, some in enumerate(tags):
+        distinct.update(some)
+        if "" in some or NO_TAG in some:
+            raise UserError(
+                f"{locations[row]}: a word has no tag; tag every word of the training text, or "
+                "check --tag-column"
+            )
+    if len(distinct) < 2:
+        raise UserError(
+            f"expected at least two different tags, got {sorted(distinct)}; check --tag-column"
+        )
+    return tuple(sorted(distinct))
+
+
+def unknown_tags(
+    tags: Sequence[Sequence[str]], known: Sequence[str], locations: Sequence[str]
+) -> None:
+    """Log tags that training did not have: a tagger cannot predict them, so they count as wrong."""
+    names = set(known)
+    missing: dict[str, str] = {}
+    count = 0
+    for row, some in enumerate(tags):
+        for tag in some:
+            if tag not in names:
+                count += 1
+                missing.setdefault(tag, locations[row])
+    if missing:
+        shown = [f"{tag!r}, first at {where}" for tag, where in list(missing.items())[:_SHOWN]]
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        log.warning(
+            "%d words have tags that training did not have, which counts as mistakes: %s%s",
+            count, "; ".join(shown), more,
+        )  # fmt: skip
+
+
+def conll_text(words: Sequence[str], tags: Sequence[str]) -> str:
+    """One word and its tag per line, and a blank line after the sentence."""
+    return "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)) + "\n"
+
+
+# Pairs of texts.
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of texts in the order of the files."""
+
+    first: list[str]
+    second: list[str]
+    targets: list[str]
+    """Labels, or scores as they were written; empty where there are none."""
+    locations: list[str]
+    target_name: str = LABEL
+    """Name of the column of the targets, "label" where columns have no names."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of texts and targets."""
+        content = json.dumps([self.first, self.second, self.targets])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def select(self, rows: Sequence[int]) -> Pairs:
+        """Only these rows, in this order."""
+        return Pairs(
+            [self.first[row] for row in rows],
+            [self.second[row] for row in rows],
+            [self.targets[row] for row in rows],
+            [self.locations[row] for row in rows],
+            self.target_name,
+        )
+
+    def __add__(self, other: Pairs) -> Pairs:
+        return Pairs(
+            self.first + other.first,
+            self.second + other.second,
+            self.targets + other.targets,
+            self.locations + other.locations,
+            self.target_name,
+        )
+
+
+def read_pairs(
+    sources: Sequence[str] | str,
+    columns: ReadPairs | None = None,
+    options: ReadOptions | None = None,
+    *,
+    labelled: bool = True,
+) -> Pairs:
+    """Read pairs from csv, tsv, jsonl or parquet files; `labelled`: with a label or score each.
+
+    A pair with an empty side is kept, and counted in the log; a missing label is an error.
+    """
+    columns, options = columns or ReadPairs(), options or ReadOptions()
+    pairs = Pairs([], [], [], [])
+    name = LABEL
+    for source in resolve([sources] if isinstance(sources, str) else sources):
+        if not source.is_table:
+            raise UserError(
+                f"'{source.name}': expected csv, tsv, jsonl or parquet with two texts per row"
+            )
+        chosen, reading, name = _pair_columns(source, columns, options, labelled)
+        for row, fields in enumerate(read_columns(source, chosen, reading), start=1):
+            pairs.first.append(" ".join(fields[0].splitlines()))
+            pairs.second.append(" ".join(fields[1].splitlines()))
+            if labelled:
+                pairs.targets.append(fields[2].strip())
+            pairs.locations.append(f"'{source.name}', row {row}")
+    missing = [
+        where for where, target in zip(pairs.locations, pairs.targets, strict=False) if not target
+    ]
+    if missing:
+        raise UserError(
+            f"{len(missing):,} of {len(pairs):,} pairs have no {name}: {missing[0]}; give every "
+            "pair one, or leave it out"
+        )
+    sides = zip(pairs.first, pairs.second, pairs.locations, strict=True)
+    empty = [where for one, other, where in sides if not one.strip() or not other.strip()]
+    if empty:
+        log.warning(
+            "pairs with an empty side: %d of %d (first: %s); it is read as a text without words",
+            len(empty), len(pairs), empty[0],
+        )  # fmt: skip
+    return replace(pairs, target_name=name)
+
+
+def _pair_columns(
+    source: Source, columns: ReadPairs, options: ReadOptions, labelled: bool
+) -> tuple[list[str], ReadOptions, str]:
+    """The columns to read, how to read them, and the name of the target."""
+    where, first = f"'{source.name}'", first_row(source, options)
+    folded = [name.strip().casefold() for name in first]
+    asked = [columns.first_column, columns.second_column, columns.target_column]
+    known = next((pair for pair in PAIR_COLUMNS if set(pair) <= set(folded)), None)
+    if source.format != "delimited" or options.header != "auto":
+        named = source.format != "delimited" or options.header == "yes"
+    else:
+        named = known is not None or any(one is not None and not is_number(one) for one in asked)
+    default_target = next((name for name in (LABEL, SCORE) if name in folded), None)
+    defaults = [*(known or (None, None)), default_target] if named else [None, None, None]
+    wanted = [one or default for one, default in zip(asked, defaults, strict=True)]
+    wanted = wanted if labelled else wanted[:2]
+    if None in wanted:
+        what = ("first_column", "second_column", "target_column")[wanted.index(None)]
+        raise UserError(
+            f"{where}: expected columns such as sentence1, sentence2 and label, but the first row "
+            f"is {listing(first)}; say which is which with --{what.replace('_', '-')}, by name or "
+            "number"
+        )
+    indices = find_columns(where, [str(name) for name in wanted], first, named=named)
+    chosen = [first[idx] if named and first.count(first[idx]) == 1 else str(idx) for idx in indices]
+    target = first[indices[2]].strip().casefold() if named and labelled else LABEL
+    return chosen, replace(options, header="yes" if named else "no"), target
+
+
+def parse_scores(pairs: Pairs) -> list[float]:
+    """Targets as numbers; what is no finite number is an error that names the row."""
+    scores: list[float] = []
+    wrong: list[str] = []
+    for target, where in zip(pairs.targets, pairs.locations, strict=True):
+        try:
+            score = float(target)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            wrong.append(f"{target!r:.40} at {where}")
+        scores.append(score)
+    if wrong:
+        raise UserError(
+            f"expected a number as the score of each pair, but {len(wrong):,} of {len(pairs):,} "
+            f"are none: {'; '.join(wrong[:_SHOWN])}; correct them, or use --target label"
+        )
+    return scores

@@ -1,0 +1,601 @@
+"""`PairClassifier`: two texts to a label (inference, paraphrase) or to a score (relatedness).
+
+words -> [x; ELMo] -> encoder -> [h; ELMo] (optional) -> attention to the other side -> comparison
+-> pooling -> scores. The encoder is a layer per word (decomposable attention) or a biLSTM (ESIM).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import atanh, tanh
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo.classify.classifier import BiLMReference
+from elmo.classify.config import LearningConfig
+from elmo.classify.data import Split, encode_labels, label_names
+from elmo.classify.features import (
+    FrozenFeatures,
+    TokenizedTexts,
+    batches_by_length,
+    cut_texts,
+    tokenize_texts,
+)
+from elmo.classify.loop import (
+    Checkpoints,
+    LayerReader,
+    Listener,
+    Phase,
+    scores_of,
+)
+from elmo.classify.metrics import LEVEL, Estimate, Metrics, measure
+from elmo.classify.network import LSTMEncoder, TextLayers
+from elmo.config import BILM as SHIPPED_BILM
+from elmo.config import check, from_json, to_json
+from elmo.embed.embedder import Listener as TextListener
+from elmo.embed.mix import dropped
+from elmo.errors import UserError
+from elmo.language_model import LanguageModel, open_model
+from elmo.model_folder import without_weights
+from elmo.static.vectors import StaticVectors
+from elmo.tasks.config import PairConfig, ReadPairs
+from elmo.tasks.data import LABEL, SCORE, Pairs, parse_scores, read_pairs
+from elmo.tasks.training import (
+    TASK_WORDS,
+    BothSides,
+    Fitted,
+    Rows,
+    WordNetwork,
+    WordsOnly,
+    both_sides,
+    fit,
+    load_bilm,
+    load_network,
+    load_vectors,
+    needs_features,
+    read_description,
+    read_features,
+    save_task,
+    seeded,
+    split_rows,
+    start_from_vectors,
+    task_words,
+    training_job,
+    write_run,
+)
+from elmo.text.config import ReadOptions
+from elmo.text.vocabulary import Vocabulary
+
+DESCRIPTION = "pairs.json"
+PAIRS_AT_ONCE = 512
+"""Pairs that are read together; bounds the memory."""
+HIDDEN_WORD = -1e4
+"""Attention score of padding; finite, since a softmax over nothing but -inf would be NaN."""
+Pair = tuple[str | Sequence[str], str | Sequence[str]]
+
+
+class PairNetwork(WordNetwork):
+    """Compares two texts word by word and scores the classes, or gives one number.
+
+    Args:
+        layers: How many layers each word has, layer 0 included.
+        dim: Size of a layer, both directions together.
+        outputs: How many classes to score; 1 for a number.
+        task_words: Rows of the task embedding.
+    """
+
+    def __init__(
+        self, config: PairConfig, layers: int, dim: int, outputs: int, task_words: int
+    ) -> None:
+        super().__init__(config.words, layers, dim, task_words)
+        self.config = config
+        units = config.encoder_dim
+        if config.model == "esim":
+            self.encoder: nn.Module = LSTMEncoder(self.input_dim, units)
+            encoded = 2 * units + self.added_dim
+            self.compare = nn.Linear(4 * encoded, units)
+            self.compose = LSTMEncoder(units, units)
+            pooled = 4 * units  # mean and maximum of both directions
+        else:
+            self.encoder = nn.Linear(self.input_dim, 2 * units)
+            encoded = 2 * units + self.added_dim
+            self.compare = nn.Linear(4 * encoded, 2 * units)
+            self.compose = None
+            pooled = 4 * units
+        self.hidden = nn.Linear(4 * pooled, config.hidden)
+        self.scores = nn.Linear(config.hidden, outputs)
+
+    def forward(self, texts: TextLayers, random: torch.Generator | None = None) -> Tensor:
+        """Score the pairs, (pairs, outputs); texts are first and second sides in turn."""
+        rate, lengths = self.config.dropout, texts.lengths
+        words = self.at_input(texts, rate, random)  # (2 * pairs, words, input)
+        if self.compose is None:
+            encoded = self.encoder(words).relu()
+        else:
+            encoded = self.encoder(words, lengths)  # (2 * pairs, words, 2 * units)
+        encoded = self.at_output(encoded, texts, random)
+        inside = torch.arange(encoded.shape[1], device=lengths.device) < lengths[:, None]
+        aligned = align(encoded, inside)  # (2 * pairs, words, encoded)
+        compared = torch.cat([encoded, aligned, encoded - aligned, encoded * aligned], dim=2)
+        compared = dropped(self.compare(compared).relu(), rate, random)
+        if self.compose is not None:
+            compared = self.compose(compared, lengths)
+        text = pool(compared, inside)  # (2 * pairs, pooled)
+        first, second = text[0::2], text[1::2]
+        both = torch.cat([first, second, (first - second).abs(), first * second], dim=1)
+        hidden = self.hidden(dropped(both, rate, random)).relu()
+        return self.scores(dropped(hidden, rate, random))  # (pairs, outputs)
+
+
+def align(encoded: Tensor, inside: Tensor) -> Tensor:
+    """For each word, the mean of the other side's words by softmax attention; zeros if it has none.
+
+    Args:
+        encoded: First and second sides in turn, (2 * pairs, words, dim).
+        inside: Where words are, (2 * pairs, words).
+    """
+    first, second = encoded[0::2], encoded[1::2]
+    scores = first @ second.transpose(1, 2)  # (pairs, first words, second words)
+    results = torch.empty_like(encoded)
+    for side, other, weights, mask in (
+        (0, second, scores, inside[1::2]),
+        (1, first, scores.transpose(1, 2), inside[0::2]),
+    ):
+        attention = weights.masked_fill(~mask[:, None], HIDDEN_WORD).softmax(2) * mask[:, None]
+        results[side::2] = attention @ other
+    return results
+
+
+def pool(words: Tensor, inside: Tensor) -> Tensor:
+    """Mean and maximum over the words, (texts, 2 * dim); zeros for a text without words."""
+    if not words.shape[1]:
+        return words.new_zeros(len(words), 2 * words.shape[2])
+    mask = inside[:, :, None]
+    mean = (words * mask).sum(1) / inside.sum(1).clamp(min=1)[:, None]
+    highest = words.masked_fill(~mask, HIDDEN_WORD).amax(1)
+    return torch.cat([mean, highest * inside.any(1)[:, None]], dim=1)
+
+
+class PairObjective(NamedTuple):
+    """Pairs with a class each, or with a standardised score."""
+
+    lengths: Rows
+    """Words of both sides."""
+    targets: NDArray[Any]
+    """Classes, or numbers of mean 0 and variance 1, (pairs,)."""
+    split: Split
+    is_score: bool
+
+    def loss(self, outputs: Tensor, rows: Rows, config: LearningConfig) -> Tensor:
+        """Cross entropy, or the mean squared error."""
+        gold = torch.from_numpy(self.targets[rows]).to(outputs.device)
+        if self.is_score:
+            return functional.mse_loss(outputs[:, 0], gold)
+        return functional.cross_entropy(outputs, gold, label_smoothing=config.label_smoothing)
+
+    def development(self, network: LayerReader, phase: Phase) -> tuple[float, float, int]:
+        """Loss, and accuracy or Pearson's correlation, on the development rows."""
+        rows = self.split.development
+        scores = scores_of(network, phase, rows, self.lengths)
+        loss = float(self.loss(scores, rows, LearningConfig(label_smoothing=0.0)))
+        if self.is_score:
+            found = correlation(scores[:, 0].cpu().numpy(), self.targets[rows])
+            return loss, found, len(rows)
+        gold = torch.from_numpy(self.targets[rows]).to(scores.device)
+        return loss, float((scores.argmax(1) == gold).double().mean()), len(rows)
+
+
+# Measures of scores.
+
+
+@dataclass(frozen=True)
+class ScoreMetrics:
+    """How well predicted scores follow the given ones."""
+
+    count: int
+    pearson: Estimate
+    """With the interval of Fisher's transformation."""
+    spearman: float
+    mean_squared_error: float
+
+
+def correlation(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Pearson's correlation; 0 if one side does not vary."""
+    if len(first) < 2 or first.std() == 0 or second.std() == 0:
+        return 0.0
+    return float(np.corrcoef(first.astype(np.float64), second.astype(np.float64))[0, 1])
+
+
+def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The rank of each value from 0; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts + 1) / 2)[inverse]
+
+
+def spearman(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Spearman's rank correlation."""
+    return correlation(ranks(first), ranks(second))
+
+
+def fisher_interval(value: float, count: int) -> Estimate:
+    """A correlation over `count` pairs with its 95 percent interval."""
+    if count <= 3 or abs(value) >= 1:
+        return Estimate(value, -1.0 if count <= 3 else value, 1.0 if count <= 3 else value)
+    half = NormalDist().inv_cdf((1 + LEVEL) / 2) / (count - 3) ** 0.5
+    return Estimate(value, tanh(atanh(value) - half), tanh(atanh(value) + half))
+
+
+def measure_scores(predicted: NDArray[Any], gold: NDArray[Any]) -> ScoreMetrics:
+    """Compare predicted scores with the given ones."""
+    return ScoreMetrics(
+        count=len(gold),
+        pearson=fisher_interval(correlation(predicted, gold), len(gold)),
+        spearman=spearman(predicted, gold),
+        mean_squared_error=float(((predicted - gold) ** 2).mean()),
+    )
+
+
+# The classifier.
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairDescription:
+    """What pairs.json holds."""
+
+    labels: tuple[str, ...]
+    """None for scores."""
+    scale: tuple[float, float]
+    """Mean and standard deviation of the training scores; 0 and 1 for labels."""
+    bilm: BiLMReference
+    config: PairConfig
+
+
+class PairClassifier:
+    """Assigns a label or a score to each pair of texts.
+
+    Shaped like a scikit-learn estimator. A pair is a tuple of two texts, each a string or a list of
+    words.
+
+    Args:
+        model: Folder of a biLM, or of official files. Default: the one that comes with elmo.
+        config: Settings of network and training. Default: `PairConfig()`.
+        word_vectors: File of word vectors that initialise the task embeddings.
+        device: "cpu", "cuda", …
+
+    Example:
+        >>> classifier = PairClassifier().fit(pairs, labels)
+        >>> classifier.predict([("A man sleeps .", "Nobody is awake .")])
+        array(['neutral'], dtype='<U13')
+        >>> scorer = PairClassifier(config=PairConfig(target="score")).fit(pairs, [4.5, 0.2, 3.0])
+    """
+
+    classes_: NDArray[Any]
+    """The labels in the order of the columns of `predict_proba`; empty for scores. Set by `fit`."""
+    config_: PairConfig
+    """The settings it was trained with, `target` resolved."""
+    language_model: LanguageModel
+    network: PairNetwork
+    task_vocabulary: Vocabulary
+    scale: tuple[float, float]
+    labels: tuple[str, ...]
+    fitted_: Fitted | None
+
+    def __init__(
+        self,
+        model: Path | str = SHIPPED_BILM,
+        config: PairConfig | None = None,
+        *,
+        word_vectors: Path | str | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.word_vectors = word_vectors
+        self.device = device
+
+    def fit(self, pairs: Iterable[Pair], targets: Iterable[Any]) -> PairClassifier:
+        """Train on pairs and their labels or, with `target="score"`, their scores."""
+        values = list(targets)
+        data = _as_pairs(pairs, [str(value) for value in values])
+        self.train(
+            open_model(self.model, self.device), data, vectors=load_vectors(self.word_vectors)
+        )
+        if self.config_.target == LABEL:
+            value_of = {str(value): value for value in values}
+            self.classes_ = np.array([value_of[name] for name in self.labels])
+        return self
+
+    def train(
+        self,
+        loaded: LanguageModel,
+        data: Pairs,
+        development: Pairs | None = None,
+        *,
+        vectors: StaticVectors | None = None,
+        features: FrozenFeatures | WordsOnly | None = None,
+        scratch: Path = Path(),
+        on_report: Listener = lambda report: None,
+        on_texts: TextListener = lambda progress: None,
+        checkpoints: Checkpoints | None = None,
+    ) -> Fitted:
+        """As `fit`, with a biLM in memory; arguments as those of `TokenTagger.train`."""
+        config = self.config or PairConfig()
+        check(config)
+        every = data if development is None else data + development
+        if config.target == "auto":
+            config = replace(config, target=SCORE if data.target_name == SCORE else LABEL)
+        held_out = 0 if development is None else len(development)
+        split = split_rows(len(every), held_out, config.learning)
+        if config.target == SCORE:
+            values = np.array(parse_scores(every))
+            mean, deviation = float(values[split.train].mean()), float(values[split.train].std())
+            if not deviation:
+                raise UserError("scores: expected several values to learn from, but all are equal")
+            targets: NDArray[Any] = ((values - mean) / deviation).astype(np.float32)
+            self.scale, self.labels = (mean, deviation), ()
+        else:
+            self.scale, self.labels = (0.0, 1.0), label_names(every.targets)
+            if len(self.labels) > max(2, len(split.train) // 2):
+                raise UserError(
+                    f"expected several pairs per label, but there are {len(self.labels):,} labels "
+                    f"in {len(every):,} pairs; numbers are learned with --target score"
+                )
+            targets = encode_labels(every.targets, self.labels, every.locations)
+        loaded.model.requires_grad_(False)
+        words = self._words(loaded, zip(every.first, every.second, strict=True), config)
+        train_texts = np.array(both_sides(split.train.tolist()))
+        vocabulary = task_words(words, train_texts, config.words, vectors)
+        texts = TokenizedTexts(words, vocabulary, config.words.task_lower_case)
+        sizes, outputs = loaded.model.config, len(self.labels) or 1
+        network = seeded(
+            lambda: PairNetwork(
+                config, 1 + sizes.layers, 2 * sizes.width, outputs, len(vocabulary)
+            ),
+            config.learning.seed,
+        )
+        start_from_vectors(network, vocabulary, vectors)
+        network = network.to(loaded.model.device)
+        if isinstance(features, FrozenFeatures):
+            features = features.for_texts(texts)
+        elif needs_features(checkpoints):
+            features = read_features(
+                texts, loaded.model, config.words, memory=config.learning.feature_memory,
+                scratch=scratch, on_texts=on_texts,
+            )  # fmt: skip
+        lengths = texts.lengths[0::2] + texts.lengths[1::2]
+        fitted = fit(
+            network,
+            PairObjective(lengths, targets, split, config.target == SCORE),
+            BothSides(texts),
+            None if features is None else BothSides(features),
+            loaded.model,
+            config.learning,
+            on_report=on_report,
+            checkpoints=checkpoints,
+        )
+        self.language_model, self.network, self.task_vocabulary = loaded, network, vocabulary
+        self.config_, self.classes_, self.fitted_ = config, np.array(self.labels), fitted
+        return fitted
+
+    def _words(
+        self, loaded: LanguageModel, pairs: Iterable[Pair], config: PairConfig
+    ) -> list[list[str]]:
+        texts: list[Any] = [text for pair in pairs for text in pair]
+        return cut_texts(tokenize_texts(loaded, texts), config.max_words)
+
+    def predict(self, pairs: Iterable[Pair]) -> NDArray[Any]:
+        """The most probable label of each pair or, for scores, its score; (pairs,)."""
+        outputs = self._outputs(pairs)
+        if self.config_.target == SCORE:
+            return outputs[:, 0] * self.scale[1] + self.scale[0]
+        return self.classes_[outputs.argmax(1)]
+
+    def predict_proba(self, pairs: Iterable[Pair]) -> NDArray[np.float32]:
+        """The probability of each label, (pairs, classes)."""
+        if not hasattr(self, "config_") or self.config_.target == SCORE:
+            raise UserError("probabilities: only a trained classifier of labels has them")
+        return torch.from_numpy(self._outputs(pairs)).softmax(1).numpy()
+
+    def predict_iter(self, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, Any]]:
+        """Each of any number of pairs with its probabilities or score, some in memory at a time."""
+        iterator = iter(pairs)
+        predict = self.predict if self.config_.target == SCORE else self.predict_proba
+        while some := list(islice(iterator, PAIRS_AT_ONCE)):
+            yield from zip(some, predict(some), strict=True)
+
+    @torch.no_grad()
+    def _outputs(self, pairs: Iterable[Pair]) -> NDArray[np.float32]:
+        if not hasattr(self, "network"):
+            raise UserError("not trained yet; call fit, or use from_pretrained")
+        rows = list(pairs)
+        outputs = np.zeros((len(rows), len(self.labels) or 1), np.float32)
+        model, config = self.language_model.model, self.config_
+        for start in range(0, len(rows), PAIRS_AT_ONCE):
+            words = self._words(self.language_model, rows[start : start + PAIRS_AT_ONCE], config)
+            texts = TokenizedTexts(words, self.task_vocabulary, config.words.task_lower_case)
+            plain: Any = WordsOnly(texts, model.device)
+            lengths = texts.lengths[0::2] + texts.lengths[1::2]
+            for batch in batches_by_length(np.arange(len(lengths)), lengths, 64):
+                sides = both_sides(batch.tolist())
+                is_plain = config.words.elmo == "none"
+                read = plain.read(sides) if is_plain else texts.read(sides, model)
+                outputs[start + batch] = self.network(read).float().cpu().numpy()
+        return outputs
+
+    def score(self, pairs: Sequence[Pair], targets: Sequence[Any]) -> float:
+        """Accuracy or, for scores, Pearson's correlation."""
+        metrics = self.evaluate(_as_pairs(pairs, [str(target) for target in targets]))
+        return (
+            metrics.pearson.value if isinstance(metrics, ScoreMetrics) else metrics.accuracy.value
+        )
+
+    def evaluate(self, data: Pairs) -> Metrics | ScoreMetrics:
+        """Accuracy, F1 and calibration for labels; correlations for scores."""
+        rows = list(zip(data.first, data.second, strict=True))
+        if self.config_.target == SCORE:
+            return measure_scores(self.predict(rows), np.array(parse_scores(data)))
+        gold = encode_labels(data.targets, self.labels, data.locations)
+        started = time.monotonic()
+        probabilities = self.predict_proba(rows)
+        pace = len(rows) / max(1e-9, time.monotonic() - started)
+        return measure(probabilities, gold, self.labels, rows_per_second=pace)
+
+    def save_pretrained(self, folder: Path | str, *, bilm: Path | None = None) -> None:
+        """Write a new or empty folder that `from_pretrained` loads; `bilm`: refer, do not copy."""
+        description = {"labels": list(self.labels), "scale": list(self.scale)}
+        description |= {"config": to_json(self.config_)}
+        save_task(
+            Path(folder), DESCRIPTION, description, self.network, self.task_vocabulary,
+            self.language_model, bilm,
+        )  # fmt: skip
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str, *, device: str = "cpu") -> PairClassifier:
+        """Load a folder; a damaged one is a `UserError`."""
+        folder = Path(folder)
+        content = read_description(folder, DESCRIPTION, "elmo pairs train")
+        description = from_json(PairDescription, content, str(folder / DESCRIPTION))
+        check(description.config)
+        loaded = load_bilm(folder, description.bilm, device)
+        vocabulary, sizes = Vocabulary.load(folder / TASK_WORDS), loaded.model.config
+        with without_weights():
+            network = PairNetwork(
+                description.config, 1 + sizes.layers, 2 * sizes.width,
+                len(description.labels) or 1, len(vocabulary),
+            )  # fmt: skip
+        load_network(network, folder)
+        classifier = cls(str(folder / "bilm"), description.config, device=device)
+        classifier.language_model, classifier.task_vocabulary = loaded, vocabulary
+        classifier.network = network.eval().to(device)
+        classifier.labels, classifier.scale = description.labels, description.scale
+        classifier.classes_ = np.array(description.labels)
+        classifier.config_, classifier.fitted_ = description.config, None
+        return classifier
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
+
+    def set_params(self, **params: Any) -> PairClassifier:
+        """Change arguments of the constructor; takes effect with the next `fit`."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                known = ", ".join(self.get_params())
+                raise UserError(f"unknown parameter {name!r}; expected one of {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "network"):
+            return f"PairClassifier(model={str(self.model)!r}, not trained)"
+        what = f"{len(self.labels)} labels" if self.labels else "scores"
+        config = self.config_
+        return f"PairClassifier({what}, {config.model}, ELMo at {config.words.elmo})"
+
+
+def _as_pairs(pairs: Iterable[Pair], targets: list[str]) -> Pairs:
+    rows = list(pairs)
+    if len(rows) != len(targets):
+        raise UserError(f"expected one target per pair, got {len(rows)} and {len(targets)}")
+    for row, pair in enumerate(rows):
+        if isinstance(pair, str) or len(pair) != 2:
+            raise UserError(f"pair {row + 1}: expected two texts, got {pair!r:.60}")
+    first, second = ([cast("Any", pair[side]) for pair in rows] for side in (0, 1))
+    return Pairs(first, second, targets, [f"pair {row + 1}" for row in range(len(rows))])
+
+
+# From files to a folder.
+
+
+class PairRun(NamedTuple):
+    """A pair classifier that was written to a folder."""
+
+    folder: Path
+    classifier: PairClassifier
+    fitted: Fitted
+    metrics: dict[str, Metrics | ScoreMetrics]
+    """On development and, if there are any, test pairs."""
+    seconds: float
+
+
+def train_pairs(
+    sources: Sequence[str] | str,
+    model: Path | str,
+    out: Path | str,
+    config: PairConfig | None = None,
+    *,
+    development: Sequence[str] | str = (),
+    test: Sequence[str] | str = (),
+    columns: ReadPairs | None = None,
+    read: ReadOptions | None = None,
+    word_vectors: Path | str | None = None,
+    reference: bool = False,
+    fresh: bool = False,
+    device: str = "cpu",
+    checkpoint_minutes: float = 1.0,
+    on_report: Listener = lambda report: None,
+    on_texts: TextListener = lambda progress: None,
+    command: str = "",
+) -> PairRun:
+    """Train on tables of pairs; the same call resumes. Arguments as those of `train_tagger`."""
+    config, out, model = config or PairConfig(), Path(out), Path(model)
+    data = read_pairs(sources, columns, read)
+    held_out = read_pairs(development, columns, read) if development else None
+    test_data = read_pairs(test, columns, read) if test else None
+    digests = {"texts": data.digest, "development": held_out.digest if held_out else ""}
+    classifier = PairClassifier(model, config, word_vectors=word_vectors, device=device)
+    with training_job(
+        out, config, digests, model, word_vectors, mark=DESCRIPTION, fresh=fresh,
+        minutes=checkpoint_minutes,
+    ) as checkpoints:  # fmt: skip
+        fitted = classifier.train(
+            open_model(model, device), data, held_out, vectors=load_vectors(word_vectors),
+            scratch=out.parent, on_report=on_report, on_texts=on_texts, checkpoints=checkpoints,
+        )  # fmt: skip
+        if held_out is None:
+            rows = split_rows(len(data), 0, config.learning).development
+            held_out = data.select(rows.tolist())
+        metrics = {"development": classifier.evaluate(held_out)}
+        if test_data is not None:
+            metrics["test"] = classifier.evaluate(test_data)
+        facts = {
+            "learns": ", ".join(classifier.labels) or "scores",
+            "pairs": f"{len(data):,} to learn from",
+            "model": config.model,
+            "ELMo": f"{config.words.elmo}, layers weigh "
+            + ", ".join(f"{weight:.3f}" for weight in classifier.network.mix.weights or ()),
+            "stopped": fitted.stopped,
+            "seed": str(config.learning.seed),
+            "trained in": f"{checkpoints.seconds:,.0f} s",
+        } | {part: describe_metrics(one) for part, one in metrics.items()}
+        write_run(
+            out,
+            lambda folder: classifier.save_pretrained(folder, bilm=model if reference else None),
+            fitted,
+            metrics,
+            "A classifier of pairs on top of a bidirectional language model (ELMo)",
+            facts,
+            command,
+        )
+        seconds = checkpoints.seconds
+    return PairRun(out, classifier, fitted, metrics, seconds)
+
+
+def describe_metrics(metrics: Metrics | ScoreMetrics) -> str:
+    """One line: the main figure with its interval, and the number of pairs."""
+    if isinstance(metrics, ScoreMetrics):
+        main, what = metrics.pearson, f"Spearman {metrics.spearman:.4f}, Pearson"
+    else:
+        main, what = metrics.accuracy, f"macro F1 {metrics.macro_f1.value:.4f}, accuracy"
+    return f"{what} {main.value:.4f} ({main.low:.4f} to {main.high:.4f}) on {metrics.count:,} pairs"
