@@ -203,7 +203,7 @@ def test_stored_token_vectors_of_the_model_itself_change_nothing(tmp_path: Path)
 def test_a_model_without_softmax_says_so(tmp_path: Path) -> None:
     ours = load(golden(), tmp_path / "model")
     batch = pack_texts([["cat"]], ours.vocabulary, spelled=True)
-    with pytest.raises(UserError, match="this model has no softmax: its makers never published it"):
+    with pytest.raises(UserError, match="no softmax: its authors did not publish it"):
         ours.loss(batch)
     assert all(parameter.requires_grad for parameter in ours.parameters())
 

@@ -20,7 +20,7 @@ from elmo.bilm.model import BiLM
 from elmo.bilm.tokens import TokenLayer
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import ConfigError, UserError, require_extra
-from elmo.files import folder_written_whole, read_json, read_text, write_json, write_text
+from elmo.files import atomic_folder, read_json, read_text, write_json, write_text
 from elmo.model_folder import ModelDescription, model_tensors, require_inside, without_weights
 from elmo.official.hdf5 import Datasets, opened, read_numbers, require_readable, shape_and_type
 from elmo.text.batching import Words
@@ -59,13 +59,22 @@ def official_files(folder: Path) -> OfficialFiles:
     """Find the files of an official model under their published or their short names.
 
     options.json goes with weights.hdf5, NAME_options.json with NAME_weights.hdf5; weights may have
-    any name if no other .hdf5 file is in the folder.
+    any name if no other .hdf5 file is in the folder. A path to one of the files, rather than to the
+    folder, chooses among several.
     """
+    named, folder = (folder, folder.parent) if folder.is_file() else (None, folder)
     options = [path for path in (folder / OPTIONS,) if path.is_file()]
     options = options or sorted(folder.glob(f"*_{OPTIONS}"))
+    if named is not None and named.suffix == ".hdf5":
+        own = named.with_name(named.name.removesuffix(WEIGHTS) + OPTIONS)
+        options = [own] if own.is_file() else options
+    elif named is not None:
+        options = [named]
     paired = [path.with_name(path.name.removesuffix(OPTIONS) + WEIGHTS) for path in options]
     weights = (
-        [path for path in paired if path.is_file()]
+        [named]
+        if named is not None and named.suffix == ".hdf5"
+        else [path for path in paired if path.is_file()]
         or sorted(folder.glob(f"*{WEIGHTS}"))
         or sorted(folder.glob("*.hdf5"))
     )
@@ -73,7 +82,8 @@ def official_files(folder: Path) -> OfficialFiles:
         names = ", ".join(path.name for path in (*options, *weights))
         raise UserError(
             f"{folder}: an official model is one {OPTIONS} (or NAME_{OPTIONS}) and exactly one "
-            f".hdf5 file of weights, but here is {names}; keep one model per folder"
+            f".hdf5 file of weights, but here is {names or 'neither'}; name the .hdf5 file "
+            "itself, or keep one model per folder"
         )
     files = OfficialFiles(options[0], weights[0], vocabulary_beside(options[0]))
     for path in files:
@@ -268,8 +278,8 @@ class OfficialOptions:
     bidirectional: bool = True
     dropout: float = BiLMConfig.dropout
 
-    def problems(self) -> Iterable[str]:
-        """Yield what no model can be built from."""
+    def contradictions(self) -> Iterable[str]:
+        """Yield what no model can be built from; told together with the problems of the biLM."""
         lstm, characters = self.lstm, self.char_cnn
         if not self.bidirectional:
             yield "bidirectional: expected true, since a biLM reads in both directions"
@@ -330,7 +340,11 @@ def config_of(options: Json, datasets: Collection[str], where: str) -> BiLMConfi
         dropout=read.dropout,
         softmax=SoftmaxConfig(loss="none", tied=False),
     )
-    problems = [*read.problems(), *config.problems()]
+    problems = list(read.contradictions())
+    try:
+        check(config)
+    except ConfigError as error:
+        problems += error.problems
     # Claims beyond what a file can hold are refused before their names are made up one by one.
     claims = {
         "lstm.n_layers": lstm.n_layers,
@@ -392,7 +406,7 @@ def vocabulary_beside(path: Path) -> Path | None:
     if len(candidates) > 1:
         raise UserError(
             f"{path.parent}: expected at most one vocabulary, but there are "
-            f"{', '.join(one.name for one in candidates)}; keep the one the model was trained with"
+            f"{', '.join(path.name for path in candidates)}; keep the one of the model's training"
         )
     return candidates[0] if candidates else None
 
@@ -533,6 +547,11 @@ def save_official(folder: Path, model: BiLM, tokenizer: TokenizerConfig, config:
     h5py: Any = require_extra("h5py", "official")
     if folder.exists():
         raise UserError(f"{folder}: already exists; choose another folder or remove it")
+    if model.vocabulary.spelling is not None:
+        raise UserError(
+            "the official format cannot hold this model: it spells UTF-8 bytes, and this one code "
+            "points, with a dictionary of its own"
+        )
     options = options_of(model.config)
     tensors = {name: tensor.float().cpu() for name, tensor in model_tensors(model).items()}
     projected = not _projects_nothing(model.config, tensors)
@@ -547,7 +566,7 @@ def save_official(folder: Path, model: BiLM, tokenizer: TokenizerConfig, config:
                 options = dict(came_with)
     if tokenizer != TokenizerConfig():
         options[OURS] = {"tokenizer": to_json(tokenizer)}
-    with folder_written_whole(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         write_json(temporary / OPTIONS, options)
         if model.vocabulary.words != SPECIAL_WORDS:
             words = "".join(f"{word}\n" for word in model.vocabulary.words)
@@ -576,7 +595,7 @@ class StoredTokens(TokenLayer):
 
     def __init__(self, model: BiLM, vectors: Tensor, stored: Tensor) -> None:
         with without_weights():
-            super().__init__(model.config, len(model.vocabulary))
+            super().__init__(model.config, model.vocabulary)
         self.characters = model.token_layer.characters
         self.projection = model.token_layer.projection
         self.register_buffer("vectors", vectors, persistent=False)  # (vocabulary, width)

@@ -77,6 +77,10 @@ def read_numbers(dataset: Any) -> NDArray[np.float32]:
     numbers = np.empty(dataset.shape, np.float32)
     if numbers.size:
         dataset.read_direct(numbers)
+        if not np.isfinite([numbers.min(), numbers.max()]).all():
+            raise UserError(
+                f"{dataset.file.filename}: {dataset.name} holds numbers that are not finite"
+            )
     return numbers
 
 
@@ -120,6 +124,7 @@ def _storage_problem(dataset: Any) -> str | None:
     numbers = math.prod(dataset.shape)
     if dataset.chunks is not None and math.prod(dataset.chunks) > max(numbers, SMALL // 4):
         return f"is stored in chunks of {dataset.chunks}, larger than the whole of it"
-    if not filters and dataset.id.get_storage_size() < 4 * numbers:
+    least = 4 * numbers if not filters else min(1, numbers)
+    if dataset.id.get_storage_size() < least:
         return "was never written: its numbers are not in the file"
     return None
