@@ -186,7 +186,9 @@ def test_predictions_are_the_most_probable_labels() -> None:
     assert CLASSIFIER.predict(texts).tolist()[:2] == ["animals", "weather"]
     assert probabilities[0, 0] > 0.5 < probabilities[1, 1]
     assert CLASSIFIER.score(texts[:2], ["animals", "animals"]) == 0.5
-    assert CLASSIFIER.tokenize(texts).words[2] == []
+    one_by_one = list(CLASSIFIER.predict_iter(iter(texts)))
+    assert [text for text, _ in one_by_one] == texts
+    np.testing.assert_allclose([row for _, row in one_by_one], probabilities, atol=1e-6)
 
 
 def test_no_texts_give_no_predictions_and_one_string_is_a_mistake() -> None:

@@ -16,7 +16,7 @@ def test_every_problem_at_once() -> None:
     config = ClassifierConfig(
         network=NetworkConfig(
             mix=MixConfig(mix_dropout=2.0), pooling="mean+sum", dropout=1.0, elmo_at_output=True,
-            own_words=-1, max_words=0,
+            task_dim=-1, max_words=0,
         ),
         learning=LearningConfig(
             epochs=0, clip=-1.0, learning_rate=0.0, patience=0, warmup=2.0, development_share=1.0,
@@ -25,9 +25,9 @@ def test_every_problem_at_once() -> None:
     )  # fmt: skip
     with pytest.raises(ConfigError) as caught:
         check(config)
-    named = {problem.partition(":")[0] for problem in caught.value.problems}
+    named = {problem.partition(":")[0].rpartition(".")[2] for problem in caught.value.problems}
     assert named == {
-        "mix_dropout", "pooling", "dropout", "elmo_at_output", "own_words", "max_words", "epochs",
+        "mix_dropout", "pooling", "dropout", "elmo_at_output", "task_dim", "max_words", "epochs",
         "clip", "learning_rate", "patience", "warmup", "development_share", "fine_tune_rate",
         "rate_decay", "bilm_dropout",
     }  # fmt: skip
@@ -39,15 +39,49 @@ def test_defaults_are_sound_and_survive_json() -> None:
     assert from_json(ClassifierConfig, to_json(config), "config") == config
 
 
-@given(st.integers(1, 10_000), st.integers(1, 300))
-def test_few_texts_are_read_often_enough_for_200_steps_and_no_more(texts: int, batch: int) -> None:
-    def steps(epochs: int) -> int:
-        return epochs * len(range(0, texts, batch))
+@pytest.mark.parametrize(
+    ("config", "parts"),
+    [
+        (ClassifierConfig(), ("ngrams", "elmo")),
+        (ClassifierConfig(learning=LearningConfig(seed=3)), ("ngrams", "elmo")),
+        (ClassifierConfig(parts="elmo"), ("elmo",)),
+        (ClassifierConfig(network=NetworkConfig(hidden=8)), ("ngrams", "elmo", "network")),
+        (
+            ClassifierConfig(
+                learning=LearningConfig(fine_tuning=FineTuningConfig(fine_tune_epochs=1))
+            ),
+            ("ngrams", "network"),
+        ),
+    ],
+)
+def test_settings_of_the_network_bring_it_in(
+    config: ClassifierConfig, parts: tuple[str, ...]
+) -> None:
+    check(config)
+    assert config.resolved_parts() == parts
 
-    epochs = LearningConfig(batch_texts=batch).epochs_for(texts)
-    assert epochs >= 3
-    assert steps(epochs) >= 200
-    assert epochs == 3 or steps(epochs - 1) < 200
+
+@pytest.mark.parametrize("parts", ["", "ngrams+bert", "elmo+elmo"])
+def test_unknown_parts_are_named(parts: str) -> None:
+    with pytest.raises(ConfigError, match="parts: expected ngrams, elmo, network"):
+        check(ClassifierConfig(parts=parts))
+
+
+def test_a_biLM_that_learns_has_no_elmo_part() -> None:
+    tuned = LearningConfig(fine_tuning=FineTuningConfig(fine_tune_epochs=1))
+    with pytest.raises(ConfigError, match="a biLM that does not change"):
+        check(ClassifierConfig(parts="elmo+network", learning=tuned))
+
+
+@pytest.mark.parametrize("rate", [float("nan"), 0.0, -1.0])
+def test_a_rate_is_a_positive_number(rate: float) -> None:
+    with pytest.raises(ConfigError, match="learning_rate"):
+        check(ClassifierConfig(learning=LearningConfig(learning_rate=rate)))
+
+
+def test_an_absurd_size_is_refused_before_memory_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match="hidden"):
+        check(ClassifierConfig(network=NetworkConfig(hidden=10**9)))
 
 
 @given(st.integers(1, 10_000), st.integers(1, 9))

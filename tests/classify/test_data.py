@@ -21,6 +21,7 @@ from elmo.classify.data import (
     LabelledTexts,
     check_test_rows,
     choose_columns,
+    cross_validation,
     development_split,
     encode_labels,
     few_labels,
@@ -176,8 +177,28 @@ def test_test_rows_are_checked_before_training(caplog: pytest.LogCaptureFixture)
         check_test_rows(train, LabelledTexts(["c"], ["z"], ["row 7"]))
     check_test_rows(train, LabelledTexts(["c"], ["x"], ["1"]))
     assert not caplog.text
-    check_test_rows(train, LabelledTexts(["c", "b"], ["x", "y"], ["1", "2"]))
-    assert "also training texts: 1 of 2" in caplog.text
+    check_test_rows(train, LabelledTexts(["c", " B"], ["x", "y"], ["7", "8"]))
+    assert "also training texts: 1 of 2 (8 is 2)" in caplog.text
+    check_test_rows(train, train)
+    assert "test and training texts are the same" in caplog.text
+
+
+@given(st.lists(st.integers(0, 4), min_size=10, max_size=700), st.integers(0, 9))
+def test_folds_hold_each_row_out_once_and_no_class_is_unknown(drawn: list[int], seed: int) -> None:
+    classes = np.array([*drawn, *range(5), *range(5)])
+    folds = cross_validation(classes, seed)
+    assert len(folds) == (10 if len(classes) <= 500 else 5)
+    rows = np.concatenate([fold.development for fold in folds])
+    assert sorted(rows.tolist()) == list(range(len(classes)))
+    for fold in folds:
+        assert set(fold.train) | set(fold.development) == set(range(len(classes)))
+        assert set(classes[fold.train]) == set(range(5))
+
+
+def test_a_tenth_of_many_rows_is_held_out_once() -> None:
+    classes = np.arange(20_010) % 3
+    (fold,) = cross_validation(classes, 0)
+    assert np.bincount(classes[fold.development]).tolist() == [667, 667, 667]
 
 
 def test_labels_cannot_steer_a_terminal() -> None:
@@ -296,8 +317,7 @@ def test_rows_come_back_empty_texts_too(tmp_path: Path, suffix: str, rows: Rows)
     assert found.labels == [label for label, _ in rows]
     assert found.texts == [text for _, text in rows]
     assert found.locations == [f"'{path}', row {number + 1}" for number in range(len(rows))]
-    alone = read_unlabelled(path)
-    assert (alone.texts, alone.labels, alone.locations) == (found.texts, None, found.locations)
+    assert list(read_unlabelled(path)) == found.texts
 
 
 def test_keys_of_json_may_change_their_order(tmp_path: Path) -> None:
@@ -379,8 +399,7 @@ def test_empty_texts_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_lines_of_plain_text_stay_aligned(tmp_path: Path) -> None:
     path = file(tmp_path, "a.txt", "one\n\n \ntwo\n")
     found = read_unlabelled([path], ReadOptions(column="text"))
-    assert found.texts == ["one", "", " ", "two"]
-    assert found.locations[3] == f"'{path}', line 4"
+    assert list(found) == ["one", "", " ", "two"]
 
 
 @pytest.mark.parametrize(
@@ -394,8 +413,7 @@ def test_lines_of_plain_text_stay_aligned(tmp_path: Path) -> None:
     ],
 )
 def test_tables_for_prediction(tmp_path: Path, name: str, content: str) -> None:
-    found = read_unlabelled(file(tmp_path, name, content))
-    assert (found.texts, found.labels) == (["a"], None)
+    assert list(read_unlabelled(file(tmp_path, name, content))) == ["a"]
 
 
 def test_ag_news_has_its_own_columns() -> None:
@@ -409,7 +427,7 @@ def test_ag_news_has_its_own_columns() -> None:
     assert found.labels == [names[number] for number in numbers]
     assert found.texts[0].startswith("Unions representing workers at Turner")
     assert found.locations[-1] == "'ag_news:test', row 7600"
-    assert read_unlabelled("ag_news:test").texts == found.texts
+    assert list(read_unlabelled("ag_news:test")) == found.texts
 
 
 def test_a_digest_tells_other_texts_labels_and_borders_apart() -> None:

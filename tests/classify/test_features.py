@@ -22,12 +22,14 @@ from elmo.classify.features import (
     build_task_vocabulary,
     check_vector_size,
     init_from_word_vectors,
+    pooled_layers,
     shuffled_batches,
     task_ids,
     tokenize_texts,
     with_pretrained_words,
     word_size,
 )
+from elmo.embed.embedder import Embedder
 from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
@@ -85,7 +87,7 @@ def test_given_words_come_behind_and_begin_as_given() -> None:
 
 def test_vectors_longer_than_own_ones_are_refused() -> None:
     check_vector_size(pretrained({"cat": [1, 2, 3]}), 3)
-    with pytest.raises(UserError, match="--own-words 4 or more"):
+    with pytest.raises(UserError, match="--task-dim 4 or more"):
         check_vector_size(pretrained({"cat": [1, 2, 3, 4]}), 3)
 
 
@@ -216,6 +218,16 @@ def test_progress_counts_every_text_and_word(tmp_path: Path) -> None:
     assert [sum(column) for column in zip(*seen, strict=True)] == [4, 8]
 
 
+def test_texts_without_words_are_counted_and_have_no_layers(tmp_path: Path) -> None:
+    counted: list[tuple[int, int]] = []
+    texts = TokenizedTexts([[], []], build_task_vocabulary([WORDS], 1))
+    features = FrozenFeatures.compute(
+        texts, toy_model().model, memory=1.0, folder=tmp_path, on_texts=lambda *n: counted.append(n)
+    )
+    assert counted == [(2, 0)]
+    assert features.read([0, 1]).lengths.tolist() == [0, 0]
+
+
 def test_values_beyond_half_precision_are_refused(tmp_path: Path) -> None:
     model = toy_model().model
     with torch.no_grad():
@@ -262,3 +274,58 @@ def test_by_length_the_shortest_come_first() -> None:
     lengths = np.array([5, 1, 3, 1])
     found = batches_by_length(np.arange(4), lengths, 3)
     assert [batch.tolist() for batch in found] == [[1, 3, 2], [0]]
+
+
+# Layers pooled over whole texts.
+
+
+def test_pooled_layers_are_those_of_the_embedder() -> None:
+    loaded = toy_model()
+    texts = [*toy_texts(20).texts, ""]
+    words = [text.split() for text in texts]
+    found = pooled_layers(words, loaded.model)
+    expected = Embedder(loaded).encode(words, layer="all", pooling="mean+max+first+last")
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=2e-3)
+    assert pooled_layers([], loaded.model).shape == (0, 3, 4, 12)
+
+
+def test_long_texts_are_read_in_chunks_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = toy_model().model
+    words = [["cat", "the", "rain", "on", "sun", "dog", "a"], ["wind", "was"], ["the"] * 5]
+    whole = pooled_layers(words, model).astype(np.float32)
+    monkeypatch.setattr("elmo.classify.features.CHUNK_WORDS", 3)
+    chunked = pooled_layers(words, model).astype(np.float32)
+    np.testing.assert_allclose(chunked[1], whole[1], atol=2e-3)  # fits into one chunk
+    # The words alone do not depend on chunks.
+    np.testing.assert_allclose(chunked[:, 0], whole[:, 0], atol=2e-3)
+    # In the last chunk the forward direction knows the first: read alone, it would be another.
+    alone = pooled_layers([words[0][6:]], model).astype(np.float32)
+    assert np.abs(chunked[0, 1:, 3, :6] - alone[0, 1:, 3, :6]).max() > 1e-3
+
+
+def test_cached_layers_are_read_again_and_only_for_the_same_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    monkeypatch.setattr("elmo.classify.features.TOKENS_AT_ONCE", 20)
+    words = [text.split() for text in toy_texts(12).texts]
+    model = toy_model().model
+    first = pooled_layers(words, model, cached=True)
+    files = sorted(tmp_path.rglob("*.npy"))
+    assert len(files) > 1
+    files[0].write_bytes(b"half written")  # and what is damaged is computed again
+    monkeypatch.setattr(model, "layers", None)  # the model is asked for nothing else …
+    with pytest.raises(TypeError):
+        pooled_layers(words, model, cached=True)
+    monkeypatch.undo()
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    monkeypatch.setattr("elmo.classify.features.TOKENS_AT_ONCE", 20)
+    np.testing.assert_array_equal(pooled_layers(words, model, cached=True), first)
+    monkeypatch.setattr(model, "layers", None)  # … and of what is whole for nothing at all
+    np.testing.assert_array_equal(pooled_layers(words, model, cached=True), first)
+    assert sorted(tmp_path.rglob("*.npy")) == files
+    other = pooled_layers(words, toy_model(seed=1).model, cached=True)
+    assert not np.array_equal(other, first)
+    monkeypatch.setattr("elmo.classify.features.CACHE_BYTES", 0)
+    pooled_layers(words, toy_model(seed=1).model, cached=True)
+    assert not list(tmp_path.rglob("*.npy"))

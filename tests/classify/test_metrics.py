@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, chi2
+from scipy.stats import binomtest
 from sklearn.metrics import (
     accuracy_score,
     brier_score_loss,
@@ -21,56 +22,114 @@ from sklearn.metrics import (
 
 from elmo.classify import metrics as intervals
 from elmo.classify.metrics import (
+    Comparison,
     Mistake,
-    PairedTest,
     bootstrap_macro_f1,
     calibration_error,
+    compare,
+    detectable,
+    holm,
     macro_f1,
-    mcnemar,
     measure,
     most_confident_mistakes,
+    sign_flip_p,
     standard_error,
     wilson,
 )
 from elmo.config import to_json
 from elmo.errors import UserError
 
-# McNemar's test agrees with scipy, exact and approximate.
+# The paired test against every permutation, scipy and simulation; Holm by hand.
 
 
-def compared(only_first: int, only_second: int, both: int = 3, neither: int = 2) -> PairedTest:
+def compared(only_first: int, only_second: int, both: int = 3, neither: int = 2) -> Comparison:
     counts = [only_first, only_second, both, neither]
     first = np.repeat([True, False, True, False], counts)
     second = np.repeat([False, True, True, False], counts)
-    return mcnemar(first, second)
+    return compare(first, second)
 
 
 @given(first=st.integers(0, 500), second=st.integers(0, 500))
-def test_few_disagreements_are_an_exact_binomial_test(first: int, second: int) -> None:
+def test_one_seed_each_is_mcnemars_exact_test(first: int, second: int) -> None:
     expected = binomtest(first, first + second).pvalue if first + second else 1.0
     found = compared(first, second)
-    assert (found.only_first, found.only_second) == (first, second)
+    assert found.difference == pytest.approx((first - second) / (first + second + 5))
     assert found.p == pytest.approx(expected, rel=1e-9)
 
 
-@given(first=st.integers(1001, 3000), second=st.integers(0, 3000))
-def test_many_are_a_corrected_chi_squared(first: int, second: int) -> None:
-    statistic = max(0, abs(first - second) - 1) ** 2 / (first + second)
-    assert compared(first, second).p == pytest.approx(chi2.sf(statistic, 1), rel=1e-9, abs=1e-300)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**32))
+@settings(max_examples=40)
+def test_several_seeds_are_every_swap_of_the_answers_to_a_row(
+    first: int, second: int, rows: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    one, other = random.random((first, rows)) < 0.7, random.random((second, rows)) < 0.5
+    by_row = one.mean(0) - other.mean(0)
+    # Exchanging the classifiers on a row changes the sign of its difference.
+    swaps = [np.dot(signs, by_row) for signs in product((1, -1), repeat=rows)]
+    expected = np.mean(np.abs(swaps) >= abs(by_row.sum()) - 1e-9)
+    assert compare(one, other).p == pytest.approx(expected, abs=1e-12)
+    assert compare(other, one).p == pytest.approx(expected, abs=1e-12)
 
 
-def test_both_ways_meet() -> None:
-    assert compared(530, 470).p == pytest.approx(compared(530, 471).p, rel=0.1)
+def test_many_disagreements_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = np.repeat([3, -3, 2, -1], [400, 330, 200, 180])
+    exact = sign_flip_p(steps)
+    monkeypatch.setattr("elmo.classify.metrics.EXACT_UP_TO", 10)
+    assert sign_flip_p(steps) == pytest.approx(exact, rel=0.05)
+    assert sign_flip_p(np.zeros(4, np.int64)) == 1.0
+
+
+def test_the_interval_covers_the_true_difference_over_rows_and_seeds() -> None:
+    """Rows of different difficulty and seeds of different luck, both drawn anew each time."""
+    random = np.random.default_rng(0)
+    covered, trials, gain = 0, 300, 0.03
+    for _ in range(trials):
+        easy = random.beta(6, 1, 400)
+        luck = random.normal(0, 0.02, (2, 4, 1))
+        chances = np.clip(easy + luck + np.array([gain, 0])[:, None, None], 0, 1)
+        one, other = random.random((2, 4, 400)) < chances
+        found = compare(one, other)
+        covered += found.low <= 0.0270 <= found.high  # what clipping leaves of the gain
+    assert 0.92 <= covered / trials <= 0.99
+
+
+def test_seeds_widen_the_interval_and_few_rows_too() -> None:
+    random = np.random.default_rng(1)
+    steady = np.tile(random.random(500) < 0.9, (3, 1))
+    other = np.tile(random.random(500) < 0.85, (3, 1))
+    lucky = steady.copy()
+    lucky[0, :60] = True
+    assert compare(lucky, other).standard_error > compare(steady, other).standard_error
+    rows = steady[0].astype(float) - other[0]
+    expected = rows.std(ddof=1) / np.sqrt(500)
+    assert compare(steady, other).standard_error == pytest.approx(expected)
+    assert compare(steady, steady).low == compare(steady, steady).high == 0
 
 
 def test_order_does_not_matter_and_equals_are_equal() -> None:
     assert compared(30, 12).p == compared(12, 30, both=0, neither=9).p
-    assert compared(0, 0).p == compared(7, 7).p == compared(700, 700).p == 1
+    assert [compared(n, n).p for n in (0, 7, 700)] == pytest.approx([1, 1, 1])
 
 
 def test_other_rows() -> None:
     with pytest.raises(UserError, match="same rows of both classifiers, got 2 and 3"):
-        mcnemar(np.ones(2, np.bool_), np.ones(3, np.bool_))
+        compare(np.ones(2, np.bool_), np.ones(3, np.bool_))
+
+
+def test_holm_as_computed_by_hand() -> None:
+    # Sorted: 0.005 * 4, 0.01 * 3, 0.03 * 2, 0.04 * 1 (less than the one before: raised to it).
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.7, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_the_detectable_difference_is_found_four_times_in_five() -> None:
+    random = np.random.default_rng(0)
+    effect = detectable(0.01)
+    found = np.abs(random.normal(effect, 0.01, 20_000)) > 1.959964 * 0.01
+    assert found.mean() == pytest.approx(0.8, abs=0.01)
+    assert detectable(0.01, 10) > effect
 
 
 NAMES = ("World", "Sports", "Business", "Sci/Tech", "Arts")

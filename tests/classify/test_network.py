@@ -79,7 +79,7 @@ def build(**settings: Any) -> ClassifierNetwork:
 
 
 def test_against_numpy() -> None:
-    network = build(own_words=2, pooling="mean", hidden=3)
+    network = build(task_dim=2, pooling="mean", hidden=3)
     given = texts([3])
     state = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
     words = np.concatenate(
@@ -98,7 +98,7 @@ def test_against_numpy() -> None:
     "settings",
     [
         {},
-        {"own_words": 0, "hidden": 0},
+        {"task_dim": 0, "hidden": 0},
         {"encoder": "lstm", "encoder_dim": 4, "elmo_at_output": True},
         {"encoder": "attention", "encoder_dim": 4, "pooling": "last+attention"},
         {"mix": MixConfig(mix="function", function_hidden=5)},

@@ -152,5 +152,5 @@ def test_without_matplotlib_the_extra_is_named(
         raise ModuleNotFoundError(name=name.partition(".")[0])
 
     monkeypatch.setattr("elmo.errors.importlib.import_module", missing)
-    with pytest.raises(UserError, match=re.escape("pip install 'elmo[study]'")):
+    with pytest.raises(UserError, match=re.escape("pip install 'elmo-embeddings[study]'")):
         draw_learning_curve([1, 2, 3], CURVES, 2, tmp_path / "a.png")

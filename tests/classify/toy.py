@@ -49,7 +49,8 @@ def toy_config(
 ) -> ClassifierConfig:
     """Settings that learn the toy task."""
     return ClassifierConfig(
-        network=network or NetworkConfig(own_words=4, own_min_count=1, hidden=8, dropout=0.1),
+        parts="network",
+        network=network or NetworkConfig(task_dim=4, task_min_count=1, hidden=8, dropout=0.1),
         learning=learning
         or LearningConfig(epochs=6, batch_texts=8, learning_rate=0.02, development_share=0.2),
     )

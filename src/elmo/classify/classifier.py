@@ -1,8 +1,9 @@
 """`TextClassifier`: trained on texts and labels, saved to and loaded from a folder.
 
 classifier.json          settings, labels, and which biLM it needs
-classifier.safetensors   the network
-own_words.txt            the words that have a task embedding
+linear.safetensors       the linear parts, and the weight of each part
+classifier.safetensors   the network, if there is one
+own_words.txt            the words that have a task embedding in it
 bilm/                    the biLM, unless the folder refers to one elsewhere
 """
 
@@ -10,19 +11,35 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.classify.config import ClassifierConfig
+from elmo.classify.config import ClassifierConfig, upgraded
 from elmo.classify.data import LabelledTexts, encode_labels
-from elmo.classify.features import MAX_WORD_VECTORS, OnTexts, TokenizedTexts, tokenize_texts
+from elmo.classify.features import (
+    MAX_WORD_VECTORS,
+    OnTexts,
+    TokenizedTexts,
+    cut_texts,
+    pooled_layers,
+    tokenize_texts,
+)
+from elmo.classify.linear import (
+    NgramSVM,
+    PooledRegression,
+    linear_parts,
+    linear_tensors,
+    weighted_sum,
+)
 from elmo.classify.metrics import (
     MAX_DENSE_LABELS,
     Evaluation,
@@ -30,35 +47,38 @@ from elmo.classify.metrics import (
     most_confident_mistakes,
 )
 from elmo.classify.network import ClassifierNetwork
-from elmo.config import BILM as NEWS_BILM
-from elmo.config import CLASSIFIER as NEWS_CLASSIFIER
-from elmo.config import check, from_json, to_json
+from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
 from elmo.errors import UserError, require_extra
-from elmo.files import read_json, sha256, write_json
-from elmo.language_model import LanguageModel, open_model
+from elmo.files import read_json, write_json, write_text
+from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
 from elmo.model_folder import (
+    CARD,
     VOCABULARY,
     WEIGHTS,
     Precision,
     Text,
-    is_official,
+    card_head,
     load_tensors,
+    require_inside,
     save_config,
     save_tensors,
     save_weights,
     without_weights,
 )
-from elmo.official.format import official_files
 from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
 
-FORMAT = 1
-DESCRIPTION, NETWORK, TASK_WORDS, BILM = (
+FORMAT = 2
+"""Format 1, of version 0.1, is a network alone and can be read."""
+DESCRIPTION, LINEAR, NETWORK, TASK_WORDS, BILM = (
     "classifier.json",
+    "linear.safetensors",
     "classifier.safetensors",
     "own_words.txt",
     "bilm",
 )
+TEXTS_AT_ONCE = 1024
+"""Texts that are predicted together; bounds the memory."""
 SAVED_NAMES = {"task_embedding.weight": "own_words.weight"}
 """Tensors whose name in classifier.safetensors is not that of the module."""
 
@@ -66,12 +86,12 @@ log = logging.getLogger(__name__)
 
 
 class TextClassifier:
-    """Assigns one of several labels to each text: a biLM, and a network over its layers.
+    """Assigns one of several labels to each text: by its n-grams, and by the layers of a biLM.
 
     Shaped like a scikit-learn classifier. Texts are strings or lists of words.
 
     Args:
-        model: Folder of a biLM, or of official files. Default: the news model that comes with elmo.
+        model: Folder of a biLM, or of official files; "default" is the one that comes with elmo.
         config: Settings of network and training. Default: `ClassifierConfig()`.
         word_vectors: File of word vectors in word2vec's or GloVe's format that initialise the task
             embeddings. Default: none, they start random.
@@ -90,15 +110,19 @@ class TextClassifier:
     config_: ClassifierConfig
     """The settings it was trained with."""
     language_model: LanguageModel
-    network: ClassifierNetwork
-    task_vocabulary: Vocabulary
-    """The words that have a task embedding."""
+    ngrams: NgramSVM | None
+    elmo: PooledRegression | None
+    network: ClassifierNetwork | None
+    task_vocabulary: Vocabulary | None
+    """The words that have a task embedding in the network."""
+    part_weights: dict[str, float]
+    """The weight of each part in the sum of their scores."""
     labels: tuple[str, ...]
     """The labels as they are saved."""
 
     def __init__(
         self,
-        model: Path | str = NEWS_BILM,
+        model: Path | str = SHIPPED,
         config: ClassifierConfig | None = None,
         *,
         word_vectors: Path | str | None = None,
@@ -113,60 +137,79 @@ class TextClassifier:
     def from_parts(
         cls,
         language_model: LanguageModel,
-        network: ClassifierNetwork,
-        task_vocabulary: Vocabulary,
         labels: Sequence[str],
         config: ClassifierConfig,
+        part_weights: Mapping[str, float],
+        *,
+        ngrams: NgramSVM | None = None,
+        elmo: PooledRegression | None = None,
+        network: ClassifierNetwork | None = None,
+        task_vocabulary: Vocabulary | None = None,
     ) -> TextClassifier:
         """A classifier that has been trained already."""
         classifier = cls(config=config, device=str(language_model.model.device))
-        classifier.language_model, classifier.network = language_model, network
-        classifier.task_vocabulary, classifier.labels = task_vocabulary, tuple(labels)
+        classifier.language_model, classifier.labels = language_model, tuple(labels)
+        classifier.ngrams, classifier.elmo, classifier.network = ngrams, elmo, network
+        classifier.task_vocabulary, classifier.part_weights = task_vocabulary, dict(part_weights)
         classifier.config_, classifier.classes_ = config, np.array(labels)
         return classifier
 
     @classmethod
     def from_pretrained(
-        cls, folder: Path | str = NEWS_CLASSIFIER, *, device: str = "cpu"
+        cls, folder: Path | str = SHIPPED, *, device: str = "cpu"
     ) -> TextClassifier:
-        """Load a classifier folder. Default: the news classifier that comes with elmo.
+        """Load a classifier folder; "default" is the classifier that comes with elmo.
 
         Sizes are checked against the settings before memory is allocated. Raises `UserError` for a
         damaged folder, and for one that refers to a biLM whose weights have changed.
         """
-        folder = Path(folder)
+        folder = model_path(folder, CLASSIFIER)
         description = describe_classifier(folder)
         reference = Path(description.bilm.path)
         bilm = reference if reference.is_absolute() else _inside(folder, description.bilm.path)
         loaded = open_model(bilm, device)
-        if sha256(weights_file(bilm)) != description.bilm.sha256:
+        if weights_checksum(bilm) != description.bilm.sha256:
             raise UserError(
                 f"{bilm}: not the biLM that the classifier in {folder} was trained on (its weights "
                 "have another checksum); put the right one there, or train the classifier again"
             )
         loaded.model.requires_grad_(False)
-        task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
-        sizes = loaded.model.config
-        with without_weights():
-            network = ClassifierNetwork(
-                description.config.network,
-                layers=1 + sizes.layers,
-                dim=2 * sizes.width,
-                classes=len(description.labels),
-                task_words=len(task_vocabulary),
+        sizes, labels, config = loaded.model.config, description.labels, description.config
+        ngrams = elmo = network = task_vocabulary = None
+        part_weights = {"network": 1.0}  # format 1
+        if description.format > 1:
+            path = _inside(folder, LINEAR)
+            pooled = (1 + sizes.layers) * 4 * 2 * sizes.width
+            ngrams, elmo, part_weights = linear_parts(
+                load_tensors(path), str(path), len(labels), pooled
             )
-        shapes = {name: tuple(tensor.shape) for name, tensor in _saved_tensors(network).items()}
-        tensors = load_tensors(_inside(folder, NETWORK), shapes)
-        names = {saved: name for name, saved in SAVED_NAMES.items()}
-        network.load_state_dict(
-            {names.get(name, name): tensor.float() for name, tensor in tensors.items()}, assign=True
-        )
+        if "network" in part_weights:
+            task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
+            with without_weights():
+                network = ClassifierNetwork(
+                    config.network,
+                    layers=1 + sizes.layers,
+                    dim=2 * sizes.width,
+                    classes=len(labels),
+                    task_words=len(task_vocabulary),
+                )
+            shapes = {name: tuple(tensor.shape) for name, tensor in _saved_tensors(network).items()}
+            tensors = load_tensors(_inside(folder, NETWORK), shapes)
+            names = {saved: name for name, saved in SAVED_NAMES.items()}
+            network.load_state_dict(
+                {names.get(name, name): tensor.float() for name, tensor in tensors.items()},
+                assign=True,
+            )
+            network = network.eval().to(device)
         return cls.from_parts(
             loaded,
-            network.eval().to(device),
-            task_vocabulary,
-            description.labels,
-            description.config,
+            labels,
+            config,
+            part_weights,
+            ngrams=ngrams,
+            elmo=elmo,
+            network=network,
+            task_vocabulary=task_vocabulary,
         )
 
     def fit(self, texts: Iterable[Text], labels: Iterable[Any]) -> TextClassifier:
@@ -194,34 +237,60 @@ class TextClassifier:
             word_vectors=vectors,
         ).classifier
         value_of = dict(zip(names, values, strict=True))
-        for name in ("language_model", "network", "task_vocabulary", "labels", "config_"):
-            setattr(self, name, getattr(trained, name))
+        for name, value in vars(trained).items():
+            if name not in self.get_params():
+                setattr(self, name, value)
         self.classes_ = np.array([value_of[name] for name in self.labels])
         return self
 
-    def predict(self, texts: Sequence[Text] | TokenizedTexts) -> NDArray[Any]:
+    def predict(self, texts: Iterable[Text]) -> NDArray[Any]:
         """The most probable label of each text, (texts,)."""
         best = self.predict_proba(texts).argmax(1)
         return self.classes_[best]
 
-    @torch.no_grad()
     def predict_proba(
-        self, texts: Sequence[Text] | TokenizedTexts, on_texts: OnTexts | None = None
+        self, texts: Iterable[Text], on_texts: OnTexts | None = None
     ) -> NDArray[np.float32]:
         """The probability of each label, (texts, classes), in the order of `classes_`.
 
         What else is in the call changes a text's probabilities by at most about 1e-6. A text
         without words gets the probabilities of zero vectors.
         """
-        tokenized = texts if isinstance(texts, TokenizedTexts) else self.tokenize(texts)
-        probabilities = np.zeros((len(tokenized), len(self.classes_)), np.float32)
+        return self._predict_words(self._words(texts), on_texts=on_texts)
+
+    def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, NDArray[np.float32]]]:
+        """Yield each of any number of texts with its probabilities, some in memory at a time."""
+        iterator = iter(texts)
+        while some := list(islice(iterator, TEXTS_AT_ONCE)):
+            yield from zip(some, self.predict_proba(some), strict=True)
+
+    @torch.no_grad()
+    def _predict_words(
+        self, words: list[list[str]], *, cached: bool = False, on_texts: OnTexts | None = None
+    ) -> NDArray[np.float32]:
         model = self.language_model.model
-        for rows, read in tokenized.read_all(model):
-            scores = self.network(read)
-            probabilities[rows] = scores.softmax(dim=1).float().cpu().numpy()
-            if on_texts is not None:
-                on_texts(len(rows), int(read.lengths.sum()))
-        return probabilities
+        scores: dict[str, Tensor] = {}
+        if self.ngrams is not None:
+            scores["ngrams"] = self.ngrams.scores(words)
+        if self.elmo is not None:
+            pooled = pooled_layers(words, model, cached=cached, on_texts=on_texts)
+            scores["elmo"] = self.elmo.scores(pooled)
+            on_texts = None  # each text is counted once
+        if self.network is not None and self.task_vocabulary is not None:
+            network = self.config_.network
+            cut = cut_texts(words, network.max_words)
+            tokenized = TokenizedTexts(cut, self.task_vocabulary, network.task_lower_case)
+            scores["network"] = torch.zeros(len(words), len(self.classes_))
+            for rows, read in tokenized.read_all(model):
+                scores["network"][rows] = self.network(read).float().cpu()
+                if on_texts is not None:
+                    on_texts(len(rows), int(read.lengths.sum()))
+        return weighted_sum(scores, self.part_weights).softmax(dim=1).numpy()
+
+    def _words(self, texts: Iterable[Text]) -> list[list[str]]:
+        if not hasattr(self, "part_weights"):
+            raise UserError("this classifier is not trained yet; call fit, or use from_pretrained")
+        return tokenize_texts(self.language_model, _several(texts))
 
     def score(self, texts: Sequence[Text], labels: Sequence[Any]) -> float:
         """The accuracy of `predict`."""
@@ -247,8 +316,8 @@ class TextClassifier:
         """
         gold = encode_labels([str(label) for label in labels], self.labels, locations)
         started = time.monotonic()
-        tokenized = self.tokenize(texts)
-        probabilities = self.predict_proba(tokenized, on_texts)
+        words = self._words(texts)
+        probabilities = self._predict_words(words, cached=True, on_texts=on_texts)
         pace = len(gold) / (time.monotonic() - started)
         shown = [text if isinstance(text, str) else " ".join(text) for text in texts]
         mistakes = most_confident_mistakes(
@@ -257,16 +326,8 @@ class TextClassifier:
         return Evaluation(
             measure(probabilities, gold, self.labels, rows_per_second=pace),
             tuple(mistakes),
-            empty=tuple(np.flatnonzero(tokenized.lengths == 0).tolist()),
+            empty=tuple(row for row, text in enumerate(words) if not text),
         )
-
-    def tokenize(self, texts: Sequence[Text]) -> TokenizedTexts:
-        """The texts as `predict_proba` reads them: words, cut to `max_words`."""
-        if not hasattr(self, "network"):
-            raise UserError("this classifier is not trained yet; call fit, or use from_pretrained")
-        network = self.config_.network
-        words = tokenize_texts(self.language_model, _several(texts), network.max_words)
-        return TokenizedTexts(words, self.task_vocabulary, network.own_lower_case)
 
     def save_pretrained(
         self,
@@ -286,9 +347,12 @@ class TextClassifier:
         if any(folder.iterdir()):
             raise UserError(f"{folder}: expected a new or an empty folder, but it holds files")
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-        tensors = {name: tensor.to(dtype) for name, tensor in _saved_tensors(self.network).items()}
-        save_tensors(folder / NETWORK, tensors)
-        self.task_vocabulary.save(folder / TASK_WORDS)
+        linear = linear_tensors(self.ngrams, self.elmo, self.part_weights)
+        save_tensors(folder / LINEAR, linear)
+        if self.network is not None and self.task_vocabulary is not None:
+            saved = _saved_tensors(self.network)
+            save_tensors(folder / NETWORK, {name: one.to(dtype) for name, one in saved.items()})
+            self.task_vocabulary.save(folder / TASK_WORDS)
         if bilm is None:
             loaded, copied = self.language_model, folder / BILM
             copied.mkdir()
@@ -302,23 +366,57 @@ class TextClassifier:
             labels=self.labels,
             bilm=BiLMReference(
                 path=BILM if bilm is None else str(bilm.resolve()),
-                sha256=sha256(weights_file(bilm or folder / BILM)),
+                sha256=weights_checksum(bilm or folder / BILM),
             ),
             config=self.config_,
         )
         write_json(folder / DESCRIPTION, to_json(description))
+        facts = f"Labels: {', '.join(self.labels)}. Parts: {', '.join(self.part_weights)}.\n"
+        title = "# A text classifier on top of a bidirectional language model (ELMo)\n\n"
+        write_text(folder / CARD, card_head("text-classification") + title + facts)
+
+    def push_to_hub(self, repo: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the classifier to a model hub; see `LanguageModel.push_to_hub`."""
+        from elmo.hub import push_folder
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return push_folder(Path(folder), repo, private=private, token=token)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle holds the path of a biLM that was not fine-tuned, not its weights."""
+        state = dict(vars(self))
+        loaded: LanguageModel | None = state.get("language_model")
+        tuned = loaded and self.config_.learning.fine_tuning.fine_tune_epochs
+        if loaded and loaded.path and not tuned and not loaded.custom_tokenizer:
+            state["language_model"] = (model_name(loaded.path), str(loaded.model.device))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(saved := state.get("language_model"), tuple):
+            state["language_model"] = open_model(*cast("tuple[str, str]", saved))
+        vars(self).update(state)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, as scikit-learn asks for them."""
         return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
 
     def set_params(self, **params: Any) -> TextClassifier:
-        """Change arguments of the constructor; takes effect with the next `fit`."""
+        """Change arguments of the constructor; takes effect with the next `fit`.
+
+        Fields of the config have names too, for grid search: `parts`, `epochs`, `learning_rate`, …
+        """
         for name, value in params.items():
-            if name not in self.get_params():
+            if name in self.get_params():
+                setattr(self, name, value)
+            elif (changed := _replaced(self.config or ClassifierConfig(), name, value)) is None:
                 known = ", ".join(self.get_params())
-                raise UserError(f"unknown parameter {name!r}; expected one of {known}")
-            setattr(self, name, value)
+                raise UserError(
+                    f"unknown parameter {name!r}; expected one of {known}, or a field of "
+                    "ClassifierConfig such as parts or epochs"
+                )
+            else:
+                self.config = changed
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -332,16 +430,29 @@ class TextClassifier:
         )
 
     def __repr__(self) -> str:
-        if not hasattr(self, "network"):
+        if not hasattr(self, "part_weights"):
             return f"TextClassifier(model={str(self.model)!r}, not trained)"
         bilm = self.language_model.model.config
         return (
-            f"TextClassifier({len(self.labels)} labels, biLM of {bilm.layers} layers, "
-            f"{2 * bilm.width} dimensions)"
+            f"TextClassifier({len(self.labels)} labels, parts {'+'.join(self.part_weights)}, "
+            f"biLM of {bilm.layers} layers, {2 * bilm.width} dimensions)"
         )
 
 
-def load_classifier(folder: Path | str = NEWS_CLASSIFIER, device: str = "cpu") -> TextClassifier:
+def _replaced(config: Any, name: str, value: object) -> Any:
+    """Settings with one field changed, wherever it is among them; None if no field has the name."""
+    for field in fields(config):
+        inner = getattr(config, field.name)
+        if is_dataclass(inner):
+            changed = _replaced(inner, name, value)
+            if changed is not None:
+                return replace(config, **{field.name: changed})
+        elif field.name == name:
+            return replace(config, **{name: value})
+    return None
+
+
+def load_classifier(folder: Path | str = SHIPPED, device: str = "cpu") -> TextClassifier:
     """`TextClassifier.from_pretrained`."""
     return TextClassifier.from_pretrained(folder, device=device)
 
@@ -374,20 +485,19 @@ def describe_classifier(folder: Path) -> ClassifierDescription:
             "make one with elmo classify train"
         )
     path = _inside(folder, DESCRIPTION)
-    description = from_json(ClassifierDescription, read_json(path), str(path))
-    if description.format != FORMAT:
+    content: object = read_json(path)
+    if isinstance(content, dict):
+        values = cast("Json", content)
+        content = {**values, "config": upgraded(values.get("config"))}
+    description = from_json(ClassifierDescription, content, str(path))
+    if not 1 <= description.format <= FORMAT:
         raise UserError(
-            f"{path}: format {description.format}, but this version of elmo reads {FORMAT}"
+            f"{path}: format {description.format}, but this version of elmo reads 1 to {FORMAT}"
         )
     if len(set(description.labels)) != len(description.labels) or len(description.labels) < 2:
         raise UserError(f"{path}: expected two or more different labels")
     check(description.config)
     return description
-
-
-def weights_file(model: Path) -> Path:
-    """The file that holds a model's weights, in a folder of ours or of official files."""
-    return official_files(model).weights if is_official(model) else model / WEIGHTS
 
 
 def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
@@ -413,6 +523,8 @@ def can_draw() -> bool:
 def _several(texts: Iterable[Text]) -> list[Text]:
     if isinstance(texts, str):
         raise UserError("expected several texts, got one string; put it in a list: [text]")
+    if hasattr(texts, "columns"):
+        raise UserError("expected one column of texts, such as df['text'], got a whole table")
     return list(texts)
 
 
@@ -425,7 +537,5 @@ def _saved_tensors(network: ClassifierNetwork) -> dict[str, Tensor]:
 
 def _inside(folder: Path, name: str) -> Path:
     """A file of the folder, which may not lead out of it."""
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"{path}: leads out of the classifier folder, which holds its own files")
-    return path
+    require_inside(folder, folder / name)
+    return folder / name

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal, cast
 
+from elmo.config import Count, Fraction, NotNegative, Positive, Range, Seed
 from elmo.embed.config import MixConfig
 from elmo.training.config import Schedule
 
 POOLINGS = ("mean", "max", "first", "last", "attention")
-EPOCHS, LEAST_STEPS = 3, 200
-"""Default number of epochs, and of steps, which more epochs make up for with few texts."""
+PARTS = ("ngrams", "elmo", "network")
+MOST_EPOCHS, MOST_STEPS = 50, 3000
+"""The most epochs or, with few texts, steps: by then the development loss rose long ago."""
+Size = Annotated[int, Range(0, 1 << 16)]
+"""Units of a layer; more are a typing error, they would not fit into memory."""
+Rate = Annotated[float, Range(0, 1, "[)")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,30 +24,30 @@ class NetworkConfig:
     """The network between the layers of a biLM and the classes."""
 
     mix: MixConfig = field(default_factory=MixConfig)
-    max_words: int = 400
-    """Longer texts are cut to this many words."""
-    own_words: int = 128
+    max_words: Count = 400
+    """The network reads this many words of a text; the other parts read all of them."""
+    task_dim: Size = 128
     """Size of the task embeddings: word vectors trained with the classifier and concatenated with
     ELMo's, the paper's [x; ELMo]; 0: ELMo's alone."""
-    own_min_count: int = 3
+    task_min_count: Count = 3
     """Words that occur this often in the training texts get a task embedding."""
-    own_lower_case: bool = False
+    task_lower_case: bool = False
     """A word without a task embedding takes that of its lower-case form."""
     encoder: Literal["none", "lstm", "attention"] = "none"
     """What reads the word vectors before they are pooled: nothing, a bidirectional LSTM, or
     self-attention."""
-    encoder_dim: int = 128
+    encoder_dim: Annotated[int, Range(1, 1 << 16)] = 128
     """Units of the encoder; of an LSTM, per direction."""
     pooling: str = "mean+max+first+last+attention"
     """How words become one vector: mean, max, first, last, attention, or several joined by '+'. At
     the last word the forward direction has read the whole text, at the first the backward one."""
     elmo_at_output: bool = False
     """Concatenate a second mix of the biLM's layers with the encoder's output, as in the paper."""
-    hidden: int = 256
+    hidden: Size = 256
     """Units of the hidden layer between text and classes; 0: none, the classifier is linear."""
-    dropout: float = 0.2
+    dropout: Rate = 0.2
     """Fraction of the units dropped in training."""
-    word_dropout: float = 0.0
+    word_dropout: Rate = 0.0
     """Fraction of the words dropped in training."""
 
     @property
@@ -53,19 +58,10 @@ class NetworkConfig:
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
         yield from self.mix.problems()
-        for name in ("own_words", "hidden"):
-            if getattr(self, name) < 0:
-                yield f"{name}: cannot be negative, got {getattr(self, name)}"
-        for name in ("max_words", "own_min_count", "encoder_dim"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
         for name in self.poolings:
             if name not in POOLINGS:
                 known = ", ".join(POOLINGS)
                 yield f"pooling: expected {known}, or several joined by '+'; got {name!r}"
-        for name in ("dropout", "word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                yield f"{name}: expected a fraction from 0 to below 1, got {getattr(self, name)}"
         if self.elmo_at_output and self.encoder == "none":
             yield "elmo_at_output: needs an encoder, whose output it joins; encoder is none"
 
@@ -74,68 +70,60 @@ class NetworkConfig:
 class FineTuningConfig:
     """Training of the biLM itself, after that of the network on top of it."""
 
-    fine_tune_epochs: int = 0
+    fine_tune_epochs: Annotated[int, Range(0)] = 0
     """Epochs in which the biLM learns too; 0: it stays frozen."""
-    fine_tune_rate: float = 1e-3
+    fine_tune_rate: Positive = 1e-3
     """Peak learning rate of the biLM's top layer; the network keeps its own rate."""
-    rate_decay: float = 0.7
+    rate_decay: Annotated[float, Range(0, 1, "(]")] = 0.7
     """Learning rate of each layer relative to that of the layer above it."""
-    unfreeze_epochs: float = 0.25
+    unfreeze_epochs: NotNegative = 0.25
     """Epochs after which the next lower layer starts to learn (gradual unfreezing)."""
-    language_weight: float = 0.0
+    language_weight: NotNegative = 0.0
     """Weight of the language-model loss on the same texts, an auxiliary objective."""
-    bilm_dropout: float = 0.2
+    bilm_dropout: Rate = 0.2
     """Dropout in the biLM while it learns."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        for name in ("fine_tune_epochs", "unfreeze_epochs", "language_weight"):
-            if getattr(self, name) < 0:
-                yield f"{name}: cannot be negative, got {getattr(self, name)}"
-        if self.fine_tune_rate <= 0:
-            yield f"fine_tune_rate: must be positive, got {self.fine_tune_rate}"
-        if not 0 < self.rate_decay <= 1:
-            yield f"rate_decay: expected more than 0 and at most 1, got {self.rate_decay}"
-        if not 0 <= self.bilm_dropout < 1:
-            yield f"bilm_dropout: expected a fraction from 0 to below 1, got {self.bilm_dropout}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
     """Training of the network."""
 
-    epochs: int | None = None
-    """Epochs with a frozen biLM. Default: 3, and with few texts as many as make 200 steps."""
-    batch_texts: int = 64
+    epochs: Count | None = None
+    """Epochs with a frozen biLM. Default: until the development loss stops falling, see
+    `patience`."""
+    batch_texts: Count = 64
     """Texts per step."""
-    learning_rate: float = 3e-3
+    learning_rate: Positive = 3e-3
     """Peak learning rate."""
-    function_rate: float = 0.3
+    function_rate: Positive = 0.3
     """Learning rate of a learned function of the layers, relative to the rest."""
-    text_rate: float = 0.1
+    text_rate: Positive = 0.1
     """The same for the layer that reads a text's vector: each of its units sums thousands of
     numbers, so that small steps of all weights add up to a large step of the unit."""
     schedule: Schedule = "one_cycle"
-    """plateau: warm up, stay level, fall linearly over the last 40%; one_cycle: warm up, fall to 0
-    as a half cosine; cosine: the same from a lower start; or constant."""
-    warmup: float = 0.1
+    """With a given number of epochs. plateau: warm up, stay level, fall linearly over the last 40%;
+    one_cycle: warm up, fall to 0 as a half cosine; cosine: the same from a lower start; or
+    constant. Without, the rate stays level and falls to a third where the loss stops falling."""
+    warmup: Fraction = 0.1
     """Fraction of the training in which the learning rate rises."""
-    weight_decay: float = 0.01
+    weight_decay: NotNegative = 0.01
     """Weight decay of the matrices."""
-    label_smoothing: float = 0.1
+    label_smoothing: Fraction = 0.1
     """Fraction of the target probability spread evenly over all classes."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: weight each class inversely to its frequency."""
-    clip: float = 1.0
+    clip: NotNegative = 1.0
     """Maximum gradient norm; 0: no clipping."""
-    development_share: float = 0.05
-    """Fraction of each class held out to choose the epoch: the last one within a standard error of
-    the best."""
-    patience: int | None = None
-    """Stop after this many epochs without a better one. Default: never."""
-    seed: int = 0
+    development_share: Annotated[float, Range(0.0001, 1, "[)")] = 0.05
+    """Fraction of each class held out from the network, to choose the epoch by and to weight the
+    parts of the classifier by."""
+    patience: Count | None = None
+    """Epochs without a lower development loss, after which the learning rate falls to a third; the
+    third time, training stops. Default: 3. With a given number of epochs: stop after so many epochs
+    without a better one; default: never."""
+    seed: Seed = 0
     """Determines initial weights, development rows, order and dropout."""
-    feature_memory: float | None = None
+    feature_memory: NotNegative | None = None
     """Gigabytes of memory for the biLM's layers of all texts; beyond that they are kept on disk.
     Default: half of the machine's memory."""
     fine_tuning: FineTuningConfig = field(default_factory=FineTuningConfig)
@@ -146,45 +134,62 @@ class LearningConfig:
         return self.learning_rate
 
     def epochs_for(self, texts: int) -> int:
-        """How many epochs a training on this many texts has."""
+        """The number of epochs or, where none is given, the most that a training may take."""
         if self.epochs is not None:
             return self.epochs
-        return self.enough_epochs(texts, EPOCHS, LEAST_STEPS)
+        return self.enough_epochs(texts, MOST_EPOCHS, MOST_STEPS)
 
     def enough_epochs(self, texts: int, usual: int, least_steps: int) -> int:
         """The usual number of epochs, or with few texts as many as make this many steps."""
         steps_per_epoch = -(-texts // self.batch_texts)
         return max(usual, -(-least_steps // steps_per_epoch))
 
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        yield from self.fine_tuning.problems()
-        for name in ("epochs", "batch_texts", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                yield f"{name}: must be positive, got {value}"
-        for name in ("weight_decay", "clip", "seed", "feature_memory"):
-            if (getattr(self, name) or 0) < 0:
-                yield f"{name}: cannot be negative, got {getattr(self, name)}"
-        for name in ("learning_rate", "function_rate", "text_rate"):
-            if getattr(self, name) <= 0:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
-        for name in ("warmup", "label_smoothing"):
-            if not 0 <= getattr(self, name) <= 1:
-                yield f"{name}: expected a fraction from 0 to 1, got {getattr(self, name)}"
-        if not 0 < self.development_share < 1:
-            fraction = self.development_share
-            yield f"development_share: expected a fraction between 0 and 1, got {fraction}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig:
     """All settings of a classifier."""
 
+    parts: str | None = None
+    """What scores the classes, joined by '+'. ngrams: a linear SVM on the TF-IDF of word 1- and
+    2-grams; elmo: a logistic regression on the biLM's layers, pooled over all words; network: the
+    neural network. Their weights are fitted to texts that they have not learned from. Default:
+    ngrams+elmo, and the network as soon as one of its settings is given; a biLM that is fine-tuned
+    has no elmo part."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
+
+    def resolved_parts(self, *, word_vectors: bool = False) -> tuple[str, ...]:
+        """The parts that are asked for, or the default; word vectors are for the network."""
+        if self.parts is not None:
+            return tuple(self.parts.split("+"))
+        common = ("seed", "class_weights", "development_share", "feature_memory")
+        shared = {name: getattr(self.learning, name) for name in common}
+        plain = ClassifierConfig(learning=LearningConfig(**shared))
+        if self == plain and not word_vectors:
+            return PARTS[:2]
+        return ("ngrams", "network") if self.learning.fine_tuning.fine_tune_epochs else PARTS
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
         yield from self.network.problems()
-        yield from self.learning.problems()
+        parts = self.resolved_parts()
+        if len(set(parts)) < len(parts) or not set(parts) <= set(PARTS):
+            known = ", ".join(PARTS)
+            yield f"parts: expected {known}, or several joined by '+'; got {self.parts!r}"
+        if self.learning.fine_tuning.fine_tune_epochs and "network" not in parts:
+            yield f"fine_tune_epochs: the biLM learns with the network; parts is {self.parts!r}"
+        if self.learning.fine_tuning.fine_tune_epochs and "elmo" in parts:
+            yield f"parts: elmo reads a biLM that does not change; got {self.parts!r}"
+
+
+def upgraded(config: object) -> object:
+    """The JSON of a `ClassifierConfig` with the keys that version 0.1 wrote renamed."""
+    if not isinstance(config, Mapping):
+        return config
+    config = cast("Mapping[str, Any]", config)
+    network = config.get("network")
+    if not isinstance(network, Mapping) or "own_words" not in network:
+        return config
+    old = cast("Mapping[str, Any]", network)
+    names = {key: key.replace("own_words", "task_dim").replace("own_", "task_") for key in old}
+    return {"parts": "network", **config, "network": {names[key]: old[key] for key in old}}

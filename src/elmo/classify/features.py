@@ -1,18 +1,22 @@
-"""What the classifier's network reads of each word: the biLM's layers and its task embedding.
+"""What a classifier reads of texts: the biLM's layers and, of each word, its task embedding.
 
-`TokenizedTexts` holds the words; `FrozenFeatures` computes the layers of a biLM that does not learn
-once and keeps them, in memory or on disk.
+`TokenizedTexts` holds the words. `pooled_layers` reads each text to its end and pools every layer
+over its words. `FrozenFeatures` has the layers of each word, in memory or on disk.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import logging
 import os
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -21,17 +25,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.model import BiLM, Randomness
+from elmo.bilm.lstm import LSTMState
+from elmo.bilm.model import BiLM, BiLMState, Randomness
 from elmo.classify.network import TextLayers
 from elmo.embed.embedder import groups_of, tokenised, usual_batch_tokens
 from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
-from elmo.files import explained, reserve_space
+from elmo.files import atomic_write, cache_folder, explained, reserve_space
 from elmo.language_model import LanguageModel
 from elmo.model_folder import Text
 from elmo.runtime import machine_memory
 from elmo.static.vectors import StaticVectors
-from elmo.text.batching import Batch, pack_texts
+from elmo.text.batching import Batch, group_by_length, pack_texts
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
 
 Rows = NDArray[np.int64]
@@ -43,6 +48,11 @@ MAX_WORD_VECTORS = 400_000
 """Vectors taken of a file; files list the most frequent words first."""
 TOKENS_AT_ONCE = 1 << 17
 """Words sorted by length and read together, which bounds the memory for many texts."""
+CHUNK_WORDS = 1024
+"""Longer texts are read in chunks of so many words, which bounds the memory for long texts."""
+POOLED_VERSION = 1
+"""Of the files in the cache; to be raised with every change of what they hold."""
+CACHE_BYTES = 8 << 30
 BATCHES_SORTED = 50
 """Texts are sorted by length within this many batches: little padding, and still random order."""
 
@@ -80,7 +90,7 @@ def check_vector_size(pretrained: StaticVectors, task_dim: int) -> None:
     if pretrained.dim > task_dim:
         raise UserError(
             f"word_vectors: expected vectors of at most {task_dim} numbers, the size of the task "
-            f"embeddings, got {pretrained.dim}; use --own-words {pretrained.dim} or more"
+            f"embeddings, got {pretrained.dim}; use --task-dim {pretrained.dim} or more"
         )
 
 
@@ -123,13 +133,20 @@ def task_ids(vocabulary: Vocabulary, words: Sequence[str], lower_case: bool) -> 
 # Texts as words, read by the biLM as often as needed.
 
 
-def tokenize_texts(loaded: LanguageModel, texts: Iterable[Text], max_words: int) -> list[list[str]]:
-    """Tokenize as the biLM's training text was, and truncate to `max_words` words."""
-    tokenized = [text.words for text in tokenised(loaded, texts)]
-    long = sum(len(words) > max_words for words in tokenized)
+def tokenize_texts(
+    loaded: LanguageModel, texts: Iterable[Text], max_words: int | None = None
+) -> list[list[str]]:
+    """Tokenize as the biLM's training text was; with `max_words`, cut longer texts and say so."""
+    words = [text.words for text in tokenised(loaded, texts)]
+    return words if max_words is None else cut_texts(words, max_words)
+
+
+def cut_texts(words: Sequence[list[str]], max_words: int) -> list[list[str]]:
+    """The first `max_words` words of each text; logs how many texts are longer."""
+    long = sum(len(text) > max_words for text in words)
     if long:
-        log.warning("texts cut to their first %d words: %d of %d", max_words, long, len(tokenized))
-    return [words[:max_words] for words in tokenized]
+        log.warning("texts cut to their first %d words: %d of %d", max_words, long, len(words))
+    return [text[:max_words] for text in words]
 
 
 class TokenizedTexts:
@@ -231,7 +248,8 @@ class FrozenFeatures:
         largest = torch.finfo(torch.float16).max
         for rows, read in texts.read_all(model):
             layers = cast("Tensor", read.layers)
-            lowest, highest = layers.aminmax()
+            # A batch of texts without words has no values.
+            lowest, highest = layers.aminmax() if layers.numel() else (0.0, 0.0)
             if not -largest <= float(lowest) <= float(highest) <= largest:
                 raise UserError(
                     f"the biLM's layers: expected values that half precision can hold, up to "
@@ -311,6 +329,127 @@ class _Disk:
     def __del__(self) -> None:
         with suppress(AttributeError):
             self._file.close()
+
+
+# Layers pooled over whole texts.
+
+
+def pooled_layers(
+    words: Sequence[list[str]],
+    model: BiLM,
+    *,
+    cached: bool = False,
+    on_texts: OnTexts | None = None,
+) -> NDArray[np.float16]:
+    """Mean, maximum, first and last word of each layer: (texts, 1 + layers, 4, 2 * width).
+
+    A text without words gives zeros. With `cached`, what is computed is kept in the cache folder,
+    one file per block of texts, and found again by any later call with the same texts and model.
+    """
+    blocks: list[NDArray[np.float16]] = []
+    folder = cache_folder() / "pooled" / model_digest(model) if cached else None
+    ends = np.cumsum([1 + len(text) for text in words])
+    first = 0
+    while first < len(words):
+        before = ends[first - 1] if first else 0
+        last = int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1
+        block = words[first:last]
+        blocks.append(_cached_block(block, model, folder))
+        if on_texts is not None:
+            on_texts(len(block), sum(map(len, block)))
+        first = last
+    if folder is not None:
+        _limit_cache(folder.parent)
+    shape = (0, 1 + model.config.layers, 4, 2 * model.config.width)
+    return np.concatenate([np.zeros(shape, np.float16), *blocks])
+
+
+def model_digest(model: BiLM) -> str:
+    """A fingerprint of everything that decides what a biLM makes of words."""
+    digest = hashlib.sha256(json.dumps([POOLED_VERSION, asdict(model.config)]).encode())
+    digest.update("\n".join(model.vocabulary.words).encode("utf-8", "surrogatepass"))
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:32]
+
+
+def _cached_block(
+    words: Sequence[list[str]], model: BiLM, folder: Path | None
+) -> NDArray[np.float16]:
+    if folder is None:
+        return _pool_block(words, model)
+    digest = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
+    path = folder / f"{digest}.npy"
+    shape = (len(words), 1 + model.config.layers, 4, 2 * model.config.width)
+    with suppress(OSError, ValueError):
+        pooled = np.load(path)
+        if pooled.shape == shape and pooled.dtype == np.float16:
+            path.touch()  # the files used last are deleted last
+            return pooled
+    pooled = _pool_block(words, model)
+    try:
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
+            np.save(file, pooled)
+    except UserError as error:
+        log.warning("the layers of these texts are not cached: %s", error)
+    return pooled
+
+
+@torch.no_grad()
+def _pool_block(words: Sequence[list[str]], model: BiLM) -> NDArray[np.float16]:
+    """Read texts of similar length together; long ones in chunks, the forward state carried on."""
+    width = 2 * model.config.width
+    pooled = torch.zeros(len(words), 1 + model.config.layers, 4, width)
+    lengths = np.array([1 + len(text) for text in words], np.int64)
+    for group in group_by_length(lengths, usual_batch_tokens(model), window=CHUNK_WORDS):
+        rows = [int(row) for row in group if words[row]]
+        state: BiLMState | None = None
+        start = 0
+        while rows:
+            chunks = [words[row][start : start + CHUNK_WORDS] for row in rows]
+            batch = pack_texts(chunks, model.vocabulary, spelled=model.spelled)
+            outputs = model.layers(batch.to(model.device), state)
+            by_text = torch.split(outputs.words(), list(batch.lengths), dim=1)
+            for row, layers in zip(rows, by_text, strict=True):
+                target = pooled[row]  # (1 + layers, 4, width)
+                highest = layers.amax(1).cpu()
+                target[:, 0] += layers.sum(1).cpu() / len(words[row])
+                target[:, 1] = torch.maximum(target[:, 1], highest) if start else highest
+                if not start:
+                    target[:, 2] = layers[:, 0].cpu()
+                target[:, 3] = layers[:, -1].cpu()
+            start += CHUNK_WORDS
+            longer = [index for index, row in enumerate(rows) if len(words[row]) > start]
+            rows = [rows[index] for index in longer]
+            if rows:
+                # The backward direction has not read what follows: it starts from zeros.
+                ahead = outputs.state.select(torch.tensor(longer, device=model.device))
+                zeros = tuple(
+                    LSTMState(*(torch.zeros_like(one) for one in layer)) for layer in ahead.backward
+                )
+                state = BiLMState(ahead.forward, zeros)
+    largest = torch.finfo(torch.float16).max
+    if not bool((pooled.abs() <= largest).all()):
+        raise UserError(
+            "the biLM's layers: expected values that half precision can hold, up to "
+            f"{largest:,.0f}; its weights are damaged or its training diverged"
+        )
+    return pooled.half().numpy()
+
+
+def _limit_cache(folder: Path) -> None:
+    """Delete the files used longest ago until the rest fits into the limit."""
+    for path in folder.glob("*/.*.partial"):  # of killed processes, once they are surely dead
+        if path.stat().st_mtime < time.time() - 3600:
+            path.unlink(missing_ok=True)
+    files = sorted(folder.glob("*/*.npy"), key=lambda path: path.stat().st_mtime, reverse=True)
+    total = 0
+    for path in files:
+        total += path.stat().st_size
+        if total > CACHE_BYTES:
+            with suppress(OSError):
+                path.unlink()
 
 
 # The order of the texts in training.

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, erfc, sqrt
+from math import erfc, lgamma, log, sqrt
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import UserError
+from elmo.errors import UserError, require_extra
 from elmo.evaluate import Averages, averages
 
 LEVEL = 0.95
@@ -23,8 +23,9 @@ RESAMPLES = 2000
 CALIBRATION_BINS = 15
 MAX_DENSE_LABELS = 1000
 """With more labels, confusions are listed cell by cell: 10,000 labels would make 10^8 cells."""
-EXACT_UP_TO = 1000
-"""Disagreements up to which McNemar's test is computed exactly."""
+EXACT_UP_TO = 50_000
+"""Disagreements, in steps of one seed, up to which a permutation test is computed exactly."""
+POWER = 0.8
 _CELLS_AT_A_TIME = 1 << 22
 
 Ints = NDArray[np.int64]
@@ -105,14 +106,17 @@ class Evaluation:
     """Rows whose texts have no words, so that their prediction says nothing about them."""
 
 
-class PairedTest(NamedTuple):
-    """McNemar's test, which counts only rows that one classifier has right and the other wrong."""
+@dataclass(frozen=True)
+class Comparison:
+    """By how much the accuracy of one classifier is above that of another."""
 
-    only_first: int
-    """Rows that only the first classifier has right."""
-    only_second: int
+    difference: float
+    low: float
+    """Of the 95 percent interval, over rows and seeds."""
+    high: float
     p: float
-    """Two-sided probability of a difference at least this large between equal classifiers."""
+    """Two-sided, of an exact permutation test over rows."""
+    standard_error: float
 
 
 def measure(
@@ -306,20 +310,90 @@ def _percentiles(value: float, scores: NDArray[np.float64]) -> Estimate:
     return Estimate(value, float(low), float(high))
 
 
-def mcnemar(first_right: NDArray[np.bool_], second_right: NDArray[np.bool_]) -> PairedTest:
-    """Compare two classifiers by which of the same rows each has right."""
-    if first_right.shape != second_right.shape:
+# Two classifiers on the same rows.
+
+
+def compare(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> Comparison:
+    """Compare two classifiers, each trained with several seeds, by which rows they have right.
+
+    The p-value is that of a permutation test over rows: if both were equally good, the two could
+    swap all their answers to any row. The distribution is exact, and with one seed each it is
+    McNemar's exact test. Rows are what the test permutes because they are the sample; the seeds of
+    a row stay together, so that three seeds do not count as three times the rows. What seeds add
+    to the uncertainty is in the interval: the variance of the difference is that over rows plus
+    that over the seeds of either classifier (rows and seeds crossed), and Student's t has
+    Satterthwaite's degrees of freedom.
+
+    Args:
+        first: whether each row is right, (seeds, rows) or (rows,).
+        second: the same for the same rows; the number of seeds may differ.
+    """
+    stats: Any = require_extra("scipy.stats", "study")
+    first, second = np.atleast_2d(first), np.atleast_2d(second)
+    rows = first.shape[1]
+    if rows != second.shape[1] or not rows:
         raise UserError(
-            f"expected the same rows of both classifiers, got {len(first_right)} and "
-            f"{len(second_right)}"
+            f"expected the same rows of both classifiers, got {rows} and {second.shape[1]}"
         )
-    first = int((first_right & ~second_right).sum())
-    second = int((second_right & ~first_right).sum())
-    both = first + second
-    if both <= EXACT_UP_TO:  # binomial: tosses of a fair coin
-        tail = sum(comb(both, heads) for heads in range(min(first, second) + 1))
-        p = min(1.0, 2 * tail / 2**both)
-    else:  # chi-squared with continuity correction; one degree of freedom is a squared normal
-        statistic = max(0, abs(first - second) - 1) ** 2 / both
-        p = erfc(sqrt(statistic / 2))
-    return PairedTest(first, second, p)
+    by_row = first.mean(0) - second.mean(0)
+    difference = float(first.mean() - second.mean())
+    # (variance of the mean, degrees of freedom) over rows, over the seeds of one, of the other.
+    parts = [(by_row.var(ddof=1) / rows, rows - 1)] if rows > 1 else []
+    parts += [
+        (some.mean(1).var(ddof=1) / len(some), len(some) - 1)
+        for some in (first, second)
+        if len(some) > 1
+    ]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / df for part, df in parts) if variance else 1.0
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * sqrt(variance)
+    # Whole numbers: the differences by row times the seeds of both.
+    steps = len(second) * first.sum(0) - len(first) * second.sum(0)
+    return Comparison(
+        difference=difference,
+        low=max(-1.0, difference - half),
+        high=min(1.0, difference + half),
+        p=sign_flip_p(steps),
+        standard_error=sqrt(variance),
+    )
+
+
+def sign_flip_p(steps: Ints) -> float:
+    """How probable a sum at least as far from 0 is if the sign of each whole number is random."""
+    sizes, counts = np.unique(np.abs(steps[steps != 0]), return_counts=True)
+    if not len(sizes):
+        return 1.0
+    sizes = sizes // np.gcd.reduce(sizes)
+    total = int(sizes @ counts)
+    observed = abs(int(steps.sum())) // int(np.gcd.reduce(np.abs(steps)))
+    if total > EXACT_UP_TO:
+        return erfc(observed / sqrt(2 * float(sizes**2 @ counts)))
+    # Twice the sum of the positive numbers less the total; of each size, a binomial number is
+    # positive. No term is negative, so that even the smallest p has all its digits.
+    chances = np.ones(1)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        binomial = np.zeros(size * count + 1)
+        logs = [
+            lgamma(count + 1) - lgamma(heads + 1) - lgamma(count - heads + 1) - count * log(2)
+            for heads in range(count + 1)
+        ]
+        binomial[::size] = np.exp(logs)
+        chances = np.convolve(chances, binomial)
+    tails = np.abs(2 * np.arange(total + 1) - total) >= observed
+    return min(1.0, float(chances[tails].sum()))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: reject those below a level, and no more than that is wrong."""
+    order = np.argsort(p_values, kind="stable")
+    factors = len(order) - np.arange(len(order))
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(p_values)[order] * factors))
+    return adjusted.tolist()
+
+
+def detectable(standard_error: float, comparisons: int = 1) -> float:
+    """The difference that is found with a probability of 0.8 where so many are tested at once."""
+    normal = NormalDist()
+    level = (1 - LEVEL) / (2 * max(1, comparisons))
+    return (normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)) * standard_error

@@ -45,13 +45,13 @@ class ClassifierNetwork(nn.Module):
         self.config = config
         self.mix = LayerMix(config.mix, layers, dim)
         self.task_embedding: nn.Embedding | None = None
-        if config.own_words:
-            self.task_embedding = nn.Embedding(task_words, config.own_words, sparse=True)
+        if config.task_dim:
+            self.task_embedding = nn.Embedding(task_words, config.task_dim, sparse=True)
             # Small, so that ELMo dominates at first; words without an embedding add nothing.
             nn.init.normal_(self.task_embedding.weight, std=0.1)
             with torch.no_grad():
                 self.task_embedding.weight[UNKNOWN].zero_()
-        encoded = self.mix.output_dim + config.own_words
+        encoded = self.mix.output_dim + config.task_dim
         self.encoder = build_encoder(config, encoded)
         if self.encoder is not None:
             encoded = self.encoder.output_dim

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo.classify.data import printable
 from elmo.classify.metrics import Metrics
 from elmo.errors import require_extra
-from elmo.files import written_whole
+from elmo.files import atomic_write
 
 _INK, _FAINT, _GRID = "#1f2933", "#6b7785", "#e4e8ec"
 _BLUE, _ORANGE = "#1c5d99", "#c4571a"
@@ -173,7 +173,7 @@ def _write_titles(axes: Any, title: str, summary: str) -> None:
 
 
 def _save(figure: Any, path: Path) -> None:
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         # Without matplotlib's version, so that the same figure gives the same file.
         metadata = {"Software": None}
         layout = {"dpi": 150, "bbox_inches": "tight", "pad_inches": 0.2}

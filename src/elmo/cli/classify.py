@@ -5,14 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.data import LabelOptions
-from elmo.cli.display import ProgressDisplay, clock, print_json, print_table, safe
-from elmo.cli.embed import embedding_progress
-from elmo.cli.options import (
+from elmo.cli.display import (
+    ProgressDisplay,
+    clock,
+    embedding_progress,
+    print_json,
+    print_table,
+    safe,
+    shortened,
+)
+from elmo.cli.main import (
     Arguments,
     Command,
     add_device,
@@ -23,13 +31,16 @@ from elmo.cli.options import (
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
+    from elmo.classify.loop import EpochReport, StepReport
     from elmo.classify.metrics import Metrics
-    from elmo.classify.training import EpochReport, StepReport
 
 LABELLED = "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news."
 EPOCHS_SHOWN = 10
 """All of the first ten epochs, then one in ten: small data sets take hundreds of them."""
 MOST_COLUMNS = 12
+TEXT_SHOWN = 200
+LABELS_TO_CHECK = 5
+"""Most confident mistakes on held-out texts that are printed: many are wrong labels."""
 
 
 def classify_train_command() -> Command:
@@ -59,6 +70,11 @@ def classify_train_command() -> Command:
     )
     add_device(command)
     command.option(
+        "--tensorboard",
+        "Write TensorBoard logs of the network's training to OUT.tensorboard (extra: track).",
+        rare=True,
+    )
+    command.option(
         "--reference", "Refer to the biLM by path and checksum, do not copy it.", rare=True
     )
     command.option(
@@ -69,13 +85,14 @@ def classify_train_command() -> Command:
     )
     command.option(
         "--checkpoint-minutes N",
-        "How often to save the training state (default: 5).",
+        "How often to save the training state (default: 1).",
         type=float,
-        default=5.0,
+        default=1.0,
         rare=True,
     )
-    shown = "mix epochs learning_rate batch_texts dropout own_words encoder hidden seed"
-    command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs")
+    shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
+    aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
+    command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)
     _add_table(command)
     return command
 
@@ -94,6 +111,18 @@ def run_train(args: Arguments) -> int:
     set_device(args.device, args.threads)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         texts = embedding_progress(display, "texts read by the biLM")
+        show = training_progress(display)
+        track: Callable[[StepReport | EpochReport], None] | None = None
+        if args.tensorboard:
+            from elmo.integrations.tracking import log_to_tensorboard
+
+            track = log_to_tensorboard(args.out.with_name(f"{args.out.name}.tensorboard"))
+
+        def on_report(report: StepReport | EpochReport) -> None:
+            show(report)
+            if track is not None:
+                track(report)
+
         run = train_classifier(
             args.sources,
             args.model,
@@ -106,19 +135,26 @@ def run_train(args: Arguments) -> int:
             precision=args.saved_precision,
             device=args.device,
             command=args.command_line,
-            on_report=training_progress(display),
+            on_report=on_report,
             on_texts=texts,
             word_vectors=args.word_vectors,
             fresh=args.fresh,
             checkpoint_minutes=args.checkpoint_minutes,
         )
-    trained, mix = run.trained, run.trained.classifier.network.mix
+    trained, network = run.trained, run.trained.classifier.network
+    weights = None if network is None else network.mix.weights
+    gamma = None if network is None else network.mix.gamma
     if args.json:
         print_json(
             {
                 "folder": str(run.folder),
-                "mix_weights": mix.weights,
-                "gamma": mix.gamma,
+                "part_weights": trained.classifier.part_weights,
+                "mix_weights": weights,
+                "gamma": gamma,
+                "calibration_error": dict(
+                    zip(("before", "after"), trained.calibration, strict=True)
+                ),
+                "stopped": trained.stopped,
                 "seconds": trained.seconds,
                 "history": [asdict(report) for report in trained.history],
                 "metrics": {name: asdict(it.metrics) for name, it in run.evaluations.items()},
@@ -127,10 +163,24 @@ def run_train(args: Arguments) -> int:
     else:
         for name, evaluation in run.evaluations.items():
             print_metrics(evaluation.metrics, name)
-        if mix.weights is not None:
-            weights = ", ".join(f"{weight:.3f}" for weight in mix.weights)
-            print(f"layer weights {weights}; gamma {mix.gamma:.3f}")
-        print(f"{run.folder}: trained in {trained.seconds:,.0f} s")
+        for mistake in run.evaluations["development"].mistakes[:LABELS_TO_CHECK]:
+            if mistake.probability > 0.9:
+                labels = (
+                    f"{mistake.gold}, predicted {mistake.predicted} ({mistake.probability:.3f})"
+                )
+                print(safe(f"check the label: {mistake.place}: {labels}"))
+        parts = ", ".join(
+            f"{name} {one:.3f}" for name, one in trained.classifier.part_weights.items()
+        )
+        print(f"weights of the parts: {parts}")
+        before, after = trained.calibration
+        print(
+            f"calibration error on held-out texts: {before:.4f} before weighting, {after:.4f} after"
+        )
+        if weights is not None:
+            shown = ", ".join(f"{weight:.3f}" for weight in weights)
+            print(f"layer weights {shown}; gamma {gamma:.3f}")
+        print(f"{trained.stopped}; trained in {trained.seconds:,.0f} s: {run.folder}")
     if trained.trouble is not None:
         sys.stderr.write(f"elmo: {trained.trouble}\n")
     return 0 if trained.trouble is None else 1
@@ -138,7 +188,7 @@ def run_train(args: Arguments) -> int:
 
 def training_progress(display: ProgressDisplay) -> Callable[[StepReport | EpochReport], None]:
     """Progress display for a classifier: steps move the bar, epochs are lines."""
-    from elmo.classify.training import StepReport
+    from elmo.classify.loop import StepReport
 
     def show(report: StepReport | EpochReport) -> None:
         if isinstance(report, StepReport):
@@ -189,9 +239,12 @@ def run_evaluate(args: Arguments) -> int:
     from elmo.classify.classifier import load_classifier, write_evaluation
     from elmo.classify.data import read_labelled
     from elmo.embed.embedder import Pace
+    from elmo.files import claim_folder
     from elmo.runtime import set_device
 
     set_device(args.device, args.threads)
+    if args.out is not None:
+        claim_folder(args.out)
     classifier = load_classifier(args.model, args.device)
     data = read_labelled(args.sources, args.read, args.labels.label_column)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
@@ -208,7 +261,7 @@ def run_evaluate(args: Arguments) -> int:
     for mistake in evaluation.mistakes[: args.mistakes]:
         labels = f"{mistake.gold}, predicted {mistake.predicted} ({mistake.probability:.3f})"
         print(safe(f"{mistake.place}: {labels}"))
-        print(safe(f"  {mistake.text}"))
+        print(f"  {shortened(safe(mistake.text), TEXT_SHOWN)}")  # whole in the file of mistakes
     if evaluation.empty:
         print(f"{len(evaluation.empty):,} texts have no words")
     return 0
@@ -255,6 +308,7 @@ def classify_predict_command() -> Command:
         "--files FILE ...", "Files with one text per line or row; every line gets a label."
     )
     add_model(command, classifier=True)
+    command.option("--explain", "Show what each word contributes to the label (Shapley values).")
     add_device(command)
     add_reading(command)
     return command
@@ -264,25 +318,38 @@ def run_predict(args: Arguments) -> int:
     """Print a line or an object per text."""
     from elmo.classify.classifier import load_classifier
     from elmo.classify.data import read_unlabelled
+    from elmo.explore.shapley import contributions
+    from elmo.language_model import UnknownWords
     from elmo.runtime import set_device
 
     sources = [text for text in args.texts if text == "-"] + args.files
-    texts = [checked_text(text) for text in args.texts if text != "-"]
-    if sources:
-        texts += read_unlabelled(sources, args.read).texts
-    if not texts:
+    texts: list[str] = [checked_text(text) for text in args.texts if text != "-"]
+    if not texts and not sources:
         raise UserError("no text was given; put one in quotes, or use '-' or --files")
     set_device(args.device, args.threads)
     classifier = load_classifier(args.model, args.device)
-    tokenized = classifier.tokenize(texts)
-    for index, row in enumerate(classifier.predict_proba(tokenized).tolist()):
-        text, is_empty = texts[index], not tokenized.words[index]
-        probabilities = dict(zip(classifier.labels, row, strict=True))
+    every_text = chain(texts, read_unlabelled(sources, args.read) if sources else ())
+    number = 0
+    unknown = UnknownWords(classifier.language_model.vocabulary)
+    for text, row in classifier.predict_iter(every_text):
+        number += 1
+        words = classifier.language_model.words(text)
+        rate, is_empty = unknown.add(words), not words
+        probabilities = dict(zip(classifier.labels, row.tolist(), strict=True))
         label = max(probabilities, key=lambda name: probabilities[name])
         if args.json:
             details = {"label": label, "probabilities": probabilities, "empty": is_empty}
-            print_json({"text": text, **details})
+            if args.explain and not is_empty:
+                details["contributions"] = asdict(contributions(classifier, text))
+            print_json({"text": text, **details, "unknown_rate": rate})
         else:
-            shown = "(no words)" if is_empty else safe(text)
+            shown = "(no words)" if is_empty else safe(str(text))
             print(f"{safe(label)}\t{probabilities[label]:.3f}\t{shown}")
+            if args.explain and not is_empty:
+                explained = contributions(classifier, text)
+                pairs = zip(explained.words, explained.values, strict=True)
+                print_table([[word, f"{value:+.3f}"] for word, value in pairs])
+    if not number:
+        raise UserError("no text was given; put one in quotes, or use '-' or --files")
+    unknown.tell()
     return 0

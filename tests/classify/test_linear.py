@@ -1,0 +1,190 @@
+"""The linear parts agree with scikit-learn, and the weights of parts with a search over them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+from tests.classify.toy import toy_model, toy_texts
+from torch.nn import functional
+
+from elmo.classify.classifier import TextClassifier, load_classifier
+from elmo.classify.config import ClassifierConfig, LearningConfig
+from elmo.classify.data import cross_validation
+from elmo.classify.linear import (
+    NgramSVM,
+    _fit_regression,  # pyright: ignore
+    fit_ngrams,
+    fit_part_weights,
+    fit_pooled,
+    linear_parts,
+    linear_tensors,
+    ngram_counts,
+    tfidf,
+)
+from elmo.classify.training import train
+from elmo.errors import UserError
+
+WORDS = st.lists(st.sampled_from(["a", "B", "b", "the", "Übel"]), max_size=8)
+
+
+def analyzed(words: list[str]) -> list[str]:
+    lower = [word.lower() for word in words]
+    return lower + [f"{one} {other}" for one, other in pairwise(lower)]
+
+
+def labelled_texts(rows: int = 120) -> tuple[list[list[str]], np.ndarray]:
+    data = toy_texts(rows)
+    return [text.split() for text in data.texts], np.array(
+        [label == "weather" for label in data.labels or ()], np.int64
+    )
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8).filter(any))
+def test_tfidf_is_that_of_scikit_learn(texts: list[list[str]]) -> None:
+    counts, hashes = ngram_counts(texts)
+    in_texts = np.bincount(counts.indices, minlength=len(hashes))
+    idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)
+    found = tfidf(counts, idf).toarray()
+    expected = TfidfVectorizer(analyzer=analyzed, sublinear_tf=True).fit_transform(texts).toarray()
+    # Columns are in another order: compare the products of all pairs of texts.
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
+    again, _ = ngram_counts(texts, hashes)
+    assert (again != counts).nnz == 0
+
+
+def test_the_svm_decides_as_that_of_scikit_learn() -> None:
+    texts, classes = labelled_texts()
+    svm, held_out = fit_ngrams(texts, classes, 2, cross_validation(classes, 0), balanced=False)
+    vectorizer = TfidfVectorizer(analyzer=analyzed, sublinear_tf=True)
+    inputs = vectorizer.fit_transform(texts)
+    new = [text.split() for text in toy_texts(40, seed=3).texts] + [["never", "seen"], []]
+    expected = [
+        LinearSVC(C=strength, random_state=0, tol=1e-6)
+        .fit(inputs, classes)
+        .decision_function(vectorizer.transform(new))
+        for strength in (0.3, 3.0)
+    ]
+    found = svm.scores(new).numpy()
+    np.testing.assert_array_equal(found[:, 0], -found[:, 1])
+    assert min(np.abs(found[:, 1] - one).max() for one in expected) < 0.02
+    assert held_out.shape == (120, 2)
+    assert float((held_out.argmax(1).numpy() == classes).mean()) > 0.9
+
+
+def test_the_regression_is_that_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    inputs = (random.normal(size=(200, 6)) * [3, 2, 1, 1, 0.5, 0.1]).astype(np.float32)
+    targets = (inputs[:, :3].argmax(1)).astype(np.int64)
+    variances = torch.from_numpy(inputs.var(0))
+    weight, bias = _fit_regression(
+        torch.from_numpy(inputs), torch.from_numpy(targets), 3, variances, 1e-3, None
+    )
+    theirs = LogisticRegression(C=1 / (200 * 1e-3), tol=1e-8, max_iter=5000).fit(inputs, targets)
+    found = (torch.from_numpy(inputs) @ weight + bias).softmax(1).numpy()
+    np.testing.assert_allclose(found, theirs.predict_proba(inputs), atol=0.01)
+
+
+def test_pooled_layers_are_learned_from() -> None:
+    random = np.random.default_rng(0)
+    pooled = random.normal(size=(300, 3, 4, 5)).astype(np.float16)
+    classes = (pooled[:, 1, 0, 2] + pooled[:, 2, 3, 1] > 0).astype(np.int64)
+    regression, held_out = fit_pooled(pooled, classes, 2, cross_validation(classes, 0), False)
+    scores = regression.scores(pooled)
+    assert float((held_out.argmax(1).numpy() == classes).mean()) > 0.85
+    assert float((scores.argmax(1).numpy() == classes).mean()) > 0.9
+    assert regression.scores(pooled[:0]).shape == (0, 2)
+
+
+@given(st.integers(0, 30))
+@settings(max_examples=10, deadline=None)
+def test_no_other_weights_predict_better(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    targets = torch.randint(0, 3, (400,), generator=random)
+    truth = functional.one_hot(targets, 3)
+    scores = [
+        scale * (strength * truth + torch.randn(400, 3, generator=random))
+        for scale, strength in ((3.0, 1.0), (0.1, 1.5), (1.0, 0.0))
+    ]
+    weights = fit_part_weights(scores, targets)
+    assert min(weights) >= 0
+
+    def loss(some: tuple[float, ...]) -> float:
+        summed = sum(w * one for w, one in zip(some, scores, strict=True))
+        return float(functional.cross_entropy(torch.as_tensor(summed), targets))
+
+    best = loss(weights)
+    for index in range(3):
+        for factor in (0.8, 1.25):
+            other = [w * factor if n == index else w for n, w in enumerate(weights)]
+            assert best <= loss(tuple(other)) + 1e-3
+
+
+def test_texts_that_leave_no_doubt_do_not_make_weights_infinite() -> None:
+    targets = torch.tensor([0, 1] * 8)
+    scores = functional.one_hot(targets, 2).float()
+    (weight,) = fit_part_weights([scores], targets)
+    assert 1 < weight < 50
+
+
+def test_what_is_saved_is_what_was_there() -> None:
+    ones = np.ones(3, np.float32)
+    svm = NgramSVM(np.array([3, 9]), ones[:2], np.ones((2, 3), np.float32), ones)
+    tensors = linear_tensors(svm, None, {"ngrams": 2.0})
+    ngrams, elmo, weights = linear_parts(tensors, "file", 3, 10)
+    assert ngrams is not None
+    assert elmo is None
+    assert weights == {"ngrams": 2.0}
+    np.testing.assert_array_equal(ngrams.weight, svm.weight)
+    with pytest.raises(UserError, match="file: expected tensors of shapes"):
+        linear_parts(tensors, "file", 4, 10)
+    del tensors["ngrams.hashes"]
+    with pytest.raises(UserError, match="file: expected tensors of shapes"):
+        linear_parts(tensors, "file", 3, 10)
+
+
+def test_the_default_parts_learn_are_saved_and_loaded(tmp_path: Path) -> None:
+    data = toy_texts(120)
+    trained = train(toy_model(), data, ClassifierConfig())
+    classifier = trained.classifier
+    assert list(classifier.part_weights) == ["ngrams", "elmo"]
+    assert classifier.network is None
+    assert trained.held_out.shape == (120, 2)
+    assert (trained.held_out.argmax(1) == trained.classes).mean() > 0.9
+    assert trained.calibration[1] <= trained.calibration[0] + 0.02
+    assert not trained.history
+    assert "solved" in trained.stopped
+    classifier.save_pretrained(tmp_path / "out")
+    again = load_classifier(tmp_path / "out")
+    texts = [*toy_texts(9, seed=2).texts, "", "unheard of"]
+    found, expected = again.predict_proba(texts), classifier.predict_proba(texts)
+    np.testing.assert_allclose(found, expected, atol=2e-3)  # n-gram weights in half precision
+    assert "parts ngrams+elmo" in repr(again)
+
+
+@pytest.mark.parametrize("parts", ["ngrams", "elmo", "ngrams+network"])
+def test_any_parts_will_do(parts: str) -> None:
+    data = toy_texts(60)
+    trained = train(toy_model(), data, ClassifierConfig(parts=parts))
+    assert "+".join(trained.classifier.part_weights) == parts
+    assert (trained.probabilities.argmax(1) == trained.classes).mean() > 0.85
+
+
+def test_labels_of_any_kind_and_balanced_classes() -> None:
+    data = toy_texts(80)
+    rows = [row for row in range(80) if (data.labels or [])[row] == "animals" or row % 4 == 0]
+    labels = [(data.labels or [])[row] == "weather" for row in rows]
+    texts = [data.texts[row] for row in rows]
+    config = ClassifierConfig(learning=LearningConfig(class_weights="balanced"))
+    plain, balanced = (TextClassifier(config=one) for one in (None, config))
+    for one in (plain, balanced):
+        one.fit(texts, labels)
+        assert one.predict(["rain", "a cat"]).tolist() == [True, False]
