@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 from tests.study.toys import TINY, toy_data, toy_parts
 
 from elmo.classify.data import LabelledTexts
+from elmo.classify.features import TokenizedTexts, build_task_vocabulary
 from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
-from elmo.study.data import NoFeatures, StaticFeatures, read_parts, study_data
-from elmo.study.news import generate_news, read_senses
+from elmo.study.data import StaticFeatures, read_parts, study_data
+from elmo.study.news import generate_news
 
 # What a network reads of static vectors is each word's vector, brought to one loudness.
 
 
 DATA = toy_data()
-TEXTS = DATA.rows_for(DATA.split, 1)
+TEXTS = TokenizedTexts(DATA.words, build_task_vocabulary(DATA.words, 1))
 WORDS = ("bank", "loan", "water", "the")
 VECTORS = StaticVectors(WORDS, np.arange(12, dtype=np.float32).reshape(4, 3) - 5)
 
@@ -41,6 +42,14 @@ def test_each_word_has_its_vector_and_padding_none() -> None:
     assert torch.equal(read.task_ids, TEXTS.task_ids(rows))
 
 
+def test_a_word_without_a_vector_takes_that_of_its_lower_case() -> None:
+    texts = TokenizedTexts([["Bank", "BANK", "Loans"]], TEXTS.task_vocabulary)
+    read = StaticFeatures(texts, VECTORS).read([0])
+    assert torch.equal(read.layers[0, 0, 0], read.layers[0, 0, 1])
+    assert read.layers[0, 0, 0].any()
+    assert not read.layers[0, 0, 2].any()
+
+
 def test_the_scale_of_the_vectors_does_not_matter() -> None:
     louder = StaticVectors(WORDS, 100 * VECTORS.vectors)
     one, other = (StaticFeatures(TEXTS, vectors).read([3]) for vectors in (VECTORS, louder))
@@ -48,14 +57,10 @@ def test_the_scale_of_the_vectors_does_not_matter() -> None:
 
 
 def test_nothing_has_no_numbers_but_own_words() -> None:
-    fewer = DATA.rows_for(DATA.split, 3)
-    read = NoFeatures(TEXTS).for_texts(fewer).read([1, 2])
+    fewer = TokenizedTexts(DATA.words, build_task_vocabulary(DATA.words, 9))
+    read = StaticFeatures(TEXTS, None).for_texts(fewer).read([1, 2])
     assert read.layers.shape == (1, 2, 7, 0)
     assert torch.equal(read.task_ids, fewer.task_ids([1, 2]))
-
-
-def given_vectors(value: float) -> StaticVectors:
-    return StaticVectors(("bank", "unheard"), np.full((2, 3), value, np.float32))
 
 
 @given(st.none() | st.integers(1, 100), st.none() | st.integers(2, 20), st.integers(0, 5))
@@ -78,28 +83,10 @@ def test_few_labels_are_a_part_of_more() -> None:
     assert set(few) < set(more)
 
 
-def test_own_words_come_from_the_rows_learned_from_alone() -> None:
-    split = DATA.part(5, None, 0)
-    seen = {word for row in split.train for word in DATA.words[row]}
-    assert set(DATA.rows_for(split, 1).task_vocabulary.words[3:]) == seen
-
-
-def test_words_given_with_a_vector_have_one_of_their_own_too() -> None:
-    split = DATA.part(5, None, 0)
-    rows = replace(DATA, word_vectors=given_vectors(1.0)).rows_for(split, 1)
-    known = {*DATA.rows_for(split, 1).task_vocabulary.words, "bank", "unheard"}
-    assert set(rows.task_vocabulary.words) == known
-    assert rows.lower_case
-
-
-def test_given_vectors_are_read_and_must_fit(tmp_path: Path) -> None:
-    path = tmp_path / "glove.txt"
-    path.write_text("bank 1 2 3 4\nunheard 5 6 7 8\n")
-    found = study_data(toy_parts(), replace(TINY, word_vectors=str(path))).word_vectors
-    assert found is not None
-    assert found.words == ("bank", "unheard")
-    with pytest.raises(UserError, match="--own-words 4 or more"):
-        study_data(toy_parts(), replace(TINY, word_vectors=str(path), own_words=3))
+def test_only_some_rows_keep_their_words() -> None:
+    some = DATA.only(np.array([3, 100]))
+    assert [row for row, words in enumerate(some.words) if words] == [3, 100]
+    assert some.words[100] == DATA.words[100]
 
 
 def test_the_fingerprint_tells_words_classes_and_parts_apart() -> None:
@@ -109,9 +96,8 @@ def test_the_fingerprint_tells_words_classes_and_parts_apart() -> None:
         replace(DATA, train_count=79),
         replace(DATA, split=DATA.part(None, None, 0)._replace(development=np.arange(3))),
     ]
-    changed += [replace(DATA, word_vectors=given_vectors(value)) for value in (1.0, 2.0)]
     prints = {DATA.fingerprint, *(one.fingerprint for one in changed)}
-    assert len(prints) == 7
+    assert len(prints) == 5
     assert toy_data().fingerprint == DATA.fingerprint
 
 
@@ -137,14 +123,13 @@ def test_a_class_with_one_example_is_named(tmp_path: Path) -> None:
         study_data(replace(parts, train=train), TINY)
 
 
-def test_without_texts_they_are_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_texts_they_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo.study.data.GENERATED_ITEMS", (40, 12))
-    parts = read_parts([], [], TINY, folder=tmp_path)
+    parts = read_parts([], [], TINY)
     assert parts.name == "generated"
     assert parts.train.texts == [item.text for item in generate_news(40, 0)]
     tested = generate_news(12, 0, part="test")
     assert parts.test.labels == [item.label for item in tested]
-    assert parts.senses is not None
-    assert len(read_senses(parts.senses)) == sum(len(item.senses) for item in tested)
+    assert list(parts.senses) == tested
     with pytest.raises(UserError, match="came without texts to train on"):
-        read_parts([], ["a.csv"], TINY, folder=tmp_path)
+        read_parts([], ["a.csv"], TINY)

@@ -15,7 +15,11 @@ from elmo.study import plots
 from elmo.study.plots import COLOURS, LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
-NAMES = {"skipgram": ("Skip-gram", "static"), "trainable": ("ELMo, trainable λs", "elmo")}
+NAMES = {
+    "svd": ("SVD", "static"),
+    "skipgram": ("Skip-gram", "static"),
+    "trainable": ("ELMo, trainable λs", "elmo"),
+}
 
 
 def texts(svg: str) -> list[str]:
@@ -28,34 +32,49 @@ def count(svg: str, style: str) -> int:
 
 
 def test_every_row_and_its_accuracy(results: Any) -> None:
-    found = texts(plots.accuracy(results))
+    majority = results["rows"][0]["alone"]["test_accuracy"]
+    majority |= {"mean": 0.1, "low": 0.1, "high": 0.1}
+    found = texts(plots.accuracy(results["rows"]))
     for row in results["rows"]:
         assert row["title"] in found
-        assert f"{row['test_accuracy']['mean']:.4f}" in found
+        for column in (row["alone"], row["beside"]):
+            assert column is None or f"{column['test_accuracy']['mean']:.4f}" in found
     assert found.count("◂") == 1  # the majority class is far to the left
-    alone = results | {"rows": [results["rows"][0] | {"paired": None}]}
-    assert "Majority class" in texts(plots.accuracy(alone))
+    alone = results["rows"][0]
+    alone["alone"]["compared"] = None
+    assert "Majority class" in texts(plots.accuracy([alone]))
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_every_cell_of_every_matrix(results: Any, split: str) -> None:
-    results["rows"] = results["rows"][3:9]
-    svg = plots.confusion(results, split)
-    matrices = [row["seeds"][0][split]["confusion"] for row in results["rows"]]
+    rows = [row | row["alone"] for row in results["rows"] if row["alone"]][3:9]
+    svg = plots.confusion(rows, results["about"]["labels"], split)
+    matrices = [row["seeds"][0][split]["confusion"] for row in rows]
     wanted = sorted(f"{n:,}" for matrix in matrices for line in matrix for n in line)
     assert sorted(text for text in texts(svg) if re.fullmatch(r"[\d,]+", text)) == wanted
     # Many classes: colours alone.
-    results["about"]["labels"] = [f"a long name {idx}" for idx in range(9)]
-    for row in results["rows"]:
+    for row in rows:
         row["seeds"][0][split]["confusion"] = [[1] * 9] * 9
-    assert not any(text.isdigit() for text in texts(plots.confusion(results, split)))
+    many = plots.confusion(rows, [f"a long name {idx}" for idx in range(9)], split)
+    assert not any(text.isdigit() for text in texts(many))
+
+
+def test_confused_words_are_a_heat_map() -> None:
+    pairs = [("the", "a", 1234), ("</S>", "<b>$x$</b>", 7), ("the", "it", 3)]
+    confusions = [{"predicted": p, "true": t, "count": n} for p, t, n in pairs]
+    svg = plots.word_confusions(confusions)
+    assert {"the", "a", "</S>", "<b>$x$</b>", "it", "1,234", "7", "3"} <= set(texts(svg))
+    assert texts(svg).count("the") == 1
+    assert plots.on_white(svg).count('fill="#ffffff"') == 1
 
 
 def test_one_dot_per_seed_and_layer_or_per_draw(results: Any) -> None:
     row = next(row for row in results["rows"] if row["name"] == "trainable")
+    row |= row["alone"]
     assert markers(plots.weights([row])) == 3 * len(row["seeds"])
     assert markers(plots.draws(results["draws"])) == 3 * len(results["draws"]["draws"])
     assert texts(plots.draws(results["draws"])).count("weight of layer 1") == 1
+    assert markers(plots.best_of(results["draws"])) == len(results["draws"]["draws"])
 
 
 def markers(svg: str) -> int:
@@ -69,14 +88,14 @@ def test_curves_are_named_and_every_point_is_drawn(results: Any) -> None:
     for point in results["samples"]:
         assert names[point["row"]][0] in written
         assert f"{point['train_rows']:,}" in written
-    assert "10 per class" in written
+    assert "4 per class" in written
     elmo = [point for point in results["samples"] if names[point["row"]][1] == "elmo"]
     assert markers(svg) == len(elmo) + 1  # and the band of intervals
-    svg = plots.sweeps(results["sweeps"], NAMES)
+    curves = [curve for curve in results["sweeps"] if curve["setting"] == "window"]
+    svg = plots.sweep(curves, NAMES)
     written = " ".join(texts(svg))
-    for sweep in results["sweeps"]:
-        assert sweep["setting"] in written
-        assert all(f"{point['value']:g}" in written for point in sweep["points"])
+    assert "window" in written
+    assert all(f"{point['value']:g}" in written for curve in curves for point in curve["points"])
     assert count(svg, f"stroke: {LIGHT['static']}")
     history = results["language_model"]["history"]
     svg = plots.perplexity(history)
@@ -86,8 +105,9 @@ def test_curves_are_named_and_every_point_is_drawn(results: Any) -> None:
 
 @pytest.mark.parametrize("title", ["$x^2$ <b>&\"'", 'a id="it" url(#x)', "雨 العربية", "#1f2933"])
 def test_what_looks_like_markup_is_text(results: Any, title: str) -> None:
-    row = results["rows"][0] | {"title": title, "paired": None}
-    svg = plots.accuracy(results | {"rows": [row]})
+    row = results["rows"][0] | {"title": title}
+    row["alone"]["compared"] = None
+    svg = plots.accuracy([row])
     assert title in texts(svg)
     page = plots.inline(svg)
     assert "xmlns" not in page

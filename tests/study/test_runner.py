@@ -8,23 +8,26 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from tests.study.toys import TINY_BILM, run_toy, toy_study
+from scipy.stats import binomtest
+from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts
 
 from elmo.errors import UserError
-from elmo.study.rows import Cell, Embedding, Study
-from elmo.study.runner import PRETRAINING, SECONDS, CellProgress, run_cells
+from elmo.files import read_json
+from elmo.study.pool import CellProgress
+from elmo.study.runner import PRETRAINING, SECONDS
 from elmo.training.checkpoint import locked
 from elmo.training.config import DEFAULT
 
-ROWS = ("majority", "tfidf", "svd", "layer-1", "frozen", "trainable", "fine-tuned")
+ROWS = ("majority", "tfidf", "task", "svd", "distilled", "frozen", "trainable", "fine-tuned")
 TIMES = ("seconds", "training_seconds", "texts_per_second", "embedding_seconds", "rows_per_second")
 WHOLE: dict[str, Any] = {
-    "rows": ROWS, "seeds": (0,), "draws": 1, "sweeps": ("window=1", "hidden=4"),
+    "rows": ROWS, "seeds": (0,), "draws": 1, "sweeps": ("window=1", "hidden=4", "mix-pull=1"),
 }  # fmt: skip
 
 
@@ -47,23 +50,36 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, li
 def test_every_part_is_there(undisturbed: tuple[Path, Any, list[CellProgress]]) -> None:
     _, results, told = undisturbed
     by_name = {row["name"]: row for row in results["rows"]}
-    assert [*by_name] == ["majority", "tfidf", "svd-2", *ROWS[3:]]
+    assert [*by_name] == ["majority", "tfidf", "task", "svd-2", *ROWS[4:]]
     assert results["failed"] == []
-    assert {name for name, row in by_name.items() if row["paired"] is None} == {"svd-2"}
-    assert by_name["tfidf"]["test_accuracy"]["mean"] > 0.9
-    assert len(by_name["trainable"]["candidates"]) == 3
-    assert by_name["layer-1"]["seeds"][0]["layer_weights"] == (0.0, 1.0, 0.0)
+    alone = {name: row["alone"] for name, row in by_name.items() if row["alone"]}
+    beside = {name: row["beside"] for name, row in by_name.items() if row["beside"]}
+    assert by_name.keys() - alone.keys() == {"task"}
+    assert [*beside] == ["task", "svd-2", "distilled", "frozen", "trainable"]
+    for column in (alone, beside):
+        assert {name for name, row in column.items() if row["compared"] is None} == {"svd-2"}
+    assert alone["tfidf"]["test_accuracy"]["mean"] > 0.9
+    assert alone["tfidf"]["seeds"][0]["train_rows"] == 80
+    assert alone["trainable"]["seeds"][0]["train_rows"] == 64
+    # Sixteen development rows choose nothing, and the report says so.
+    assert alone["trainable"]["candidates"] == []
+    few, little = results["about"]["notes"]
+    assert "16 development rows" in few
+    assert "--model default" in little
     assert len(results["draws"]["draws"]) == 1
     assert {point["row"] for point in results["samples"]} == {"tfidf", "trainable"}
     assert [(one["setting"], one["row"]) for one in results["sweeps"]] == [
         ("window", "svd"), ("window", "skipgram"), ("hidden", "trainable"),
+        ("mix-pull", "trainable"),
     ]  # fmt: skip
     assert "perplexity" in results["sweeps"][2]["points"][0]["note"]
     assert [word["word"] for word in results["words"]] == ["bank"]
     assert len(results["words"][0]["contexts"]) == 2
-    assert results["language_model"]["perplexity"] is not None
+    assert results["language_model"]["metrics"]["texts"] == 30
+    assert results["language_model"]["confusions"]
     assert len(results["language_model"]["history"]) == 1
     assert results["about"]["train_rows"] == 80
+    assert results["about"]["detectable"] > 0
     # All cells are told of when the study starts, with the work that they turn out to be.
     waiting = {one.name: one.work for one in told if one.state == "waiting"}
     first = next(idx for idx, one in enumerate(told) if one.state == "running")
@@ -71,6 +87,25 @@ def test_every_part_is_there(undisturbed: tuple[Path, Any, list[CellProgress]]) 
     cells = {name: amount for name, amount in waiting.items() if not name.startswith("reading-")}
     assert cells.items() <= planned.items()
     assert {one.name for one in told if one.state == "done"} >= cells.keys()
+    check_comparison(undisturbed[0], results)
+
+
+def check_comparison(out: Path, results: Any) -> None:
+    """The stored test accuracy and p-value, from the predictions that the cells hold."""
+    predictions = {
+        name: np.array(
+            read_json(out / "cells" / f"alone-{name}-seed0.json")["result"]["predictions"]
+        )
+        for name in ("svd-2", "trainable")
+    }
+    test = toy_parts().test
+    gold = np.array([sorted(TOPICS).index(label) for label in test.labels or ()])
+    row = next(row for row in results["rows"] if row["name"] == "trainable")["alone"]
+    right = {name: np.array(some) == gold for name, some in predictions.items()}
+    assert row["test_accuracy"]["mean"] == pytest.approx(right["trainable"].mean())
+    only = [(right[a] & ~right[b]).sum() for a, b in permutations(right)]
+    p = binomtest(int(min(only)), int(sum(only))).pvalue if sum(only) else 1.0
+    assert row["compared"]["p"] == pytest.approx(p)
 
 
 def test_a_finished_study_does_nothing_again_until_it_starts_over(
@@ -84,7 +119,7 @@ def test_a_finished_study_does_nothing_again_until_it_starts_over(
     assert {one.name for one in told if one.state == "done"} <= {"words"}
     told.clear()
     fresh = run_toy(out, rows=("majority",), fresh=True, words=(), on_progress=told.append)
-    assert [one.name for one in told if one.state == "done"] == ["row-majority"]
+    assert [one.name for one in told if one.state == "done"] == ["alone-majority"]
     assert fresh["about"]["seconds"] < first["about"]["seconds"]
     assert not (out / "bilm").exists()
 
@@ -124,18 +159,18 @@ def test_a_row_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.Mon
     def refuse(*arguments: Any) -> None:
         raise UserError("no vectors today")
 
-    monkeypatch.setattr("elmo.study.rows.make_vectors", refuse)
-    results = run_toy(tmp_path, rows=("tfidf", "svd", "own"), seeds=(0,), samples=())
-    assert [row["name"] for row in results["rows"]] == ["tfidf", "own"]
+    monkeypatch.setattr("elmo.study.cells.Study._make_vectors", refuse)
+    results = run_toy(tmp_path, rows=("tfidf", "svd", "task"), seeds=(0,), samples=())
+    assert [row["name"] for row in results["rows"]] == ["tfidf", "task"]
     failed = [(one["name"], one["title"], one["message"]) for one in results["failed"]]
-    assert failed == [("svd-2", "SVD, window 2", "no vectors today")]
+    assert failed == [("vectors-svd-2", "SVD, window 2", "no vectors today")]
     assert results["language_model"] is None
 
 
 def test_a_sweep_that_fails_is_told_of(tmp_path: Path) -> None:
     """So wide a window finds no two words of the toy that belong together."""
     results = run_toy(tmp_path, rows=("majority",), sweeps=("window=3",))
-    assert [one["name"] for one in results["failed"]] == ["svd-3"]
+    assert [one["name"] for one in results["failed"]] == ["vectors-svd-3"]
     assert "than by chance" in results["failed"][0]["message"]
     assert [(one["setting"], one["row"]) for one in results["sweeps"]] == [("window", "skipgram")]
 
@@ -151,67 +186,6 @@ def test_another_biLM_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_seconds_count_as_nothing(tmp_path: Path) -> None:
+    run_toy(tmp_path, rows=("majority",))
     (tmp_path / SECONDS).write_text("{")
     assert run_toy(tmp_path, rows=("majority",))["about"]["seconds"] < 60
-
-
-# Cells side by side.
-
-
-class Toy(Study):
-    """A study whose cells do what their names say."""
-
-    def compute(self, cell: Cell, on_fraction: Any = None) -> Embedding:
-        if cell.name == "mistake":
-            raise UserError("too few rows")
-        if cell.name == "broken":
-            raise ZeroDivisionError("no such number")
-        if cell.name == "dead":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if cell.name == "slow":
-            (self.folder / "pid").write_text(str(os.getpid()))
-            time.sleep(60)
-        on_fraction(0.5)
-        path = self.vectors_path(cell.embedding)
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-        return Embedding(key=cell.name, parameters=torch.get_num_threads())
-
-
-def toy_cells(*names: str) -> list[Cell]:
-    return [Cell(name=name, row=name, kind="vectors", embedding=name) for name in names]
-
-
-def new_toy(folder: Path) -> Toy:
-    study = toy_study(folder)
-    return Toy(config=study.config, data=study.data, folder=folder)
-
-
-def test_every_result_is_there_whatever_else_fails(tmp_path: Path) -> None:
-    study, told = new_toy(tmp_path), list[CellProgress]()
-    cells = toy_cells("good", "mistake", "dead", "broken", "other")
-    results = run_cells(study, cells, told.append, processes=2)
-    # One thread each, so that the number of cores changes no result.
-    assert results == {name: Embedding(key=name, parameters=1) for name in ("good", "other")}
-    assert study.failures["mistake"] == "too few rows"
-    assert study.failures["broken"] == "unexpected: ZeroDivisionError: no such number"
-    assert "code -9" in study.failures["dead"]
-    states = {name: [one.state for one in told if one.name == name] for name in ("good", "mistake")}
-    assert states["good"] == ["waiting", "running", "running", "done"]
-    assert states["mistake"] == ["waiting", "running", "failed"]
-    told.clear()
-    assert run_cells(study, cells[:1], told.append) == {"good": results["good"]}
-    assert [one.state for one in told] == ["cached"]
-
-
-def test_an_interruption_ends_the_processes_too(tmp_path: Path) -> None:
-    def interrupt(progress: CellProgress) -> None:
-        if progress.name == "slow" and progress.state == "running":
-            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-                time.sleep(0.01)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_cells(new_toy(tmp_path), toy_cells("slow"), interrupt)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -11,9 +11,9 @@ import numpy as np
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.classify.data import LabelledTexts, development_split
+from elmo.study.cells import Study
 from elmo.study.config import QUICK, StudyConfig
 from elmo.study.data import LabelledParts, StudyData
-from elmo.study.rows import Study
 from elmo.study.runner import run_study
 from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
 
@@ -26,15 +26,17 @@ TINY = StudyConfig(
     seeds=(0, 1),
     windows=(2,),
     static_dim=4,
-    own_words=4,
+    task_dim=4,
     epochs=1,
-    least_steps=5,
-    tuning_rows=20,
+    development_share=0.2,
+    candidates=2,
+    analysis_rows=24,
+    analysis_steps=2,
     fine_tune_epochs=1,
     samples=(4,),
     draws=2,
-    draw_rows=24,
-    sweep_rows=24,
+    sweeps=(),
+    bilm_texts=40,
     words=("bank",),
 )
 TINY_BILM = PretrainConfig(
@@ -81,7 +83,7 @@ def toy_study(folder: Path, **changes: Any) -> Study:
 
 def run_toy(out: Path, **changes: Any) -> Any:
     """Run a whole study; `changes` are those of its settings, or arguments of `run_study`."""
-    names = ("model", "pretraining", "fresh", "on_progress", "shows_texts")
+    names = ("model", "pretraining", "fresh", "on_progress", "shows_texts", "title")
     arguments: dict[str, Any] = {"pretraining": TINY_BILM, "preset": "quick", "command": "elmo"}
     arguments |= {name: changes.pop(name) for name in names if name in changes}
     return run_study(toy_parts(), out, replace(TINY, **changes), **arguments)

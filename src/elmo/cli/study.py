@@ -11,13 +11,12 @@ from rich.table import Table
 
 from elmo.classify.data import LabelOptions
 from elmo.cli.display import SECONDS_BETWEEN_LINES, Display, clock, print_json, print_table, safe
-from elmo.cli.options import Arguments, Command, add_reading
+from elmo.cli.main import Arguments, Command, add_reading, model_argument
 from elmo.study.config import PRESETS, StudyConfig
 
 if TYPE_CHECKING:
     from elmo.config import Json
-    from elmo.study.data import LabelledParts
-    from elmo.study.runner import CellProgress
+    from elmo.study.pool import CellProgress
 
 ENDED = ("done", "cached", "failed")
 
@@ -27,55 +26,57 @@ def study_command() -> Command:
     command = Command(
         "study",
         run_study,
-        "Compare ELMo with static embeddings and TF-IDF on labelled texts, and write a report. "
+        "Compare ELMo with static embeddings and TF-IDF on labelled texts, alone and beside task "
+        "embeddings, and write a report. "
         "Without texts, the study runs on news-like items that elmo generates. The same command "
         "resumes a study that was stopped.",
         [
             "",
             "ag_news --out runs/study --model runs/news",
-            "mail.csv --label-column folder --rows tfidf svd mixes --seeds 0 1",
+            "mail.csv --label-column folder --model default --rows tfidf svd mixes --seeds 0 1",
+            "ag_news --model default --word-vectors glove.6B.100d.txt",
         ],
     )
-    command.option(
+    option = command.option
+    option(
         "[SOURCE ...]",
-        "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news (default: generated "
-        "texts).",
+        "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news "
+        "(default: generated texts).",
         name="sources",
     )
-    command.option(
+    option(
         "--out FOLDER",
         "Folder for the report and all finished cells (default: study).",
         type=Path,
         default=Path("study"),
     )
-    command.option(
+    option(
         "--test SOURCE ...",
         "Labelled texts to test on (default: those of AG News, or a fraction of the sources).",
     )
-    command.option(
-        "--model FOLDER",
-        "A biLM's folder, or official files (default: one is trained on the training texts).",
-        type=Path,
+    option(
+        "--model NAME_OR_PATH",
+        "A biLM's folder or name; default: the one that comes with elmo (default: one is trained "
+        "on the training texts).",
+        type=model_argument,
     )
-    command.option(
+    option("--title TITLE", "Title of the report.", default="")
+    option(
         f"--preset {'|'.join(PRESETS)}",
         "Settings to start from (default: quick for generated texts, standard for others).",
     )
-    command.option("--report-only", "Write the report again from results.json in the folder.")
-    command.option("--fresh", "Start over, forgetting what the folder holds of an earlier study.")
-    command.option("--no-texts", "Show row numbers where texts may not be published.")
-    command.option(
-        "--feature-memory GB",
-        "Memory for the biLM's layers of all texts, more is kept on disk (default: half of "
-        "the machine's).",
-        type=float,
-        rare=True,
-    )
+    option("--report-only", "Write the report again from results.json in the folder.")
+    option("--fresh", "Start over, forgetting what the folder holds of an earlier study.")
+    option("--no-texts", "Show row numbers where texts may not be published.")
+    option("--feature-memory GB", "Memory for the biLM's layers of all texts, more is kept on disk "
+           "(default: half of the machine's).", type=float, rare=True)  # fmt: skip
+    shown = "rows seeds windows word_vectors task_dim epochs samples draws"
     command.settings(
         "config",
         StudyConfig(),
-        "rows seeds windows epochs samples draws sweeps words",
+        shown,
         choose=lambda args: PRESETS[preset_of(args)],
+        aliases={"--own-words": "task_dim"},
     )
     add_reading(command)
     command.settings("labels", LabelOptions(), "label_column", section="labels")
@@ -98,21 +99,18 @@ def run_study(args: Arguments) -> int:
         results = read_results(args.out / "results.json")
     else:
         with StudyDisplay(quiet=args.quiet) as display:
-            parts = read_parts(
-                args.sources,
-                args.test,
-                args.config,
-                args.read,
-                args.labels.label_column,
-                folder=args.out / "news",
-            )
-            display.begin(parts)
+            column = args.labels.label_column
+            parts = read_parts(args.sources, args.test, args.config, args.read, column)
+            what = "texts that elmo generates" if parts.name == "generated" else parts.name
+            train, test = len(parts.train.texts), len(parts.test.texts)
+            display.line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
             results = run(
                 parts,
                 args.out,
                 args.config,
                 model=args.model,
                 preset=preset_of(args),
+                title=args.title,
                 feature_memory=args.feature_memory,
                 shows_texts=not args.no_texts,
                 command=args.command_line,
@@ -121,6 +119,9 @@ def run_study(args: Arguments) -> int:
             )
         # Before the figures: whatever happens to them, the numbers are not lost.
         write_results(results, args.out)
+    Display(quiet=args.quiet).line("drawing report.html and report.pdf")
+    if args.title:
+        results["about"]["title"] = args.title
     write_report(results, args.out)
     if args.json:
         print_json(results)
@@ -130,20 +131,33 @@ def run_study(args: Arguments) -> int:
 
 
 def _print_results(results: Json, folder: Path) -> None:
-    rows = [
-        [
-            row["title"],
-            f"{row['test_accuracy']['mean']:.4f}",
-            f"{row['test_accuracy']['deviation']:.4f}",
-            f"{row['test_macro_f1']['mean']:.4f}",
-            f"{row['train_accuracy']['mean']:.4f}",
-            f"{row['paired']['p']:.1g}" if row["paired"] else "",
-        ]
-        for row in results["rows"]
-    ]
-    print_table(rows, ["row", "test accuracy", "±", "macro F1", "train", "p"])
-    for against in {row["paired"]["against"] for row in results["rows"] if row["paired"]}:
-        print(f"p: McNemar's test against {against}, the best static row on development")
+    about = results["about"]
+    for note in about["notes"]:
+        print(safe(f"note: {note}"))
+    print(f"{about['train_rows']:,} training rows, {about['test_rows']:,} test rows")
+    lines: list[list[str]] = []
+    for row in results["rows"]:
+        alone, beside = row["alone"], row["beside"]
+        compared = alone and alone["compared"]
+        lines.append(
+            [
+                row["title"],
+                f"{alone['test_accuracy']['mean']:.4f}" if alone else "",
+                f"{alone['test_accuracy']['deviation']:.4f}" if alone else "",
+                f"{compared['difference']:+.4f}" if compared else "",
+                f"{compared['holm']:.1g}" if compared else "",
+                f"{beside['test_accuracy']['mean']:.4f}" if beside else "",
+            ]
+        )
+    heads = ["row", "test accuracy, alone", "±", "difference", "p (Holm)", "beside task embeddings"]
+    print_table(lines, heads)
+    alone = [row["alone"]["compared"] for row in results["rows"] if row["alone"]]
+    for against in {compared["against"] for compared in alone if compared}:
+        print(
+            f"difference from {against}, the best static row on development rows; permutation "
+            "test over rows and all seeds; found with a probability of 0.8: "
+            f"{about['detectable']:.4f}"
+        )
     print(f"{safe(str(folder / 'report.html'))}, report.pdf and results.json")
 
 
@@ -152,27 +166,20 @@ class StudyDisplay(Display):
 
     def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
-        self._table = Live(console=self._console, refresh_per_second=2, transient=True)
-        self._live = self._table
+        self._live = self._table = Live(console=self._console, refresh_per_second=2, transient=True)
         self._cells: dict[str, CellProgress] = {}
         self._started = self._last = time.monotonic()
 
-    def begin(self, parts: LabelledParts) -> None:
-        """Say what is studied."""
-        what = "texts that elmo generates" if parts.name == "generated" else parts.name
-        train, test = len(parts.train.texts), len(parts.test.texts)
-        self.line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
-
     def show(self, cell: CellProgress) -> None:
         """Show the progress of a cell."""
-        before = self._cells.get(cell.name)
+        was_done = cell.name in self._cells and self._cells[cell.name].state == "done"
         self._cells[cell.name] = cell
         if cell.state == "failed":
             self.line(f"{cell.row}: {cell.name} failed: {cell.note}")
         if self.is_terminal:
             self._table.update(self.table())
             return
-        ended = cell.state == "done" and (before is None or before.state != "done")
+        ended = cell.state == "done" and not was_done
         due = time.monotonic() - self._last >= SECONDS_BETWEEN_LINES
         if ended or (cell.state == "running" and due):
             self._last = time.monotonic()

@@ -7,37 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from math import comb
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo.config import Json, nearest
 from elmo.embed.config import MixConfig, NeighbourConfig
 from elmo.embed.embedder import Embedder
 from elmo.embed.neighbours import cosines, find_neighbours
 from elmo.errors import UserError
+from elmo.static.train import WordsConfig
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
-from elmo.study.data import StudyData
-from elmo.study.news import read_senses, sense_accuracy
-from elmo.study.results import best_static, spread
+from elmo.study.news import NewsItem, sense_accuracy
+from elmo.study.results import spread
 from elmo.study.rows import (
+    CANDIDATES,
     ELMO,
     METHODS,
-    NETWORK_CANDIDATES,
     Cell,
     Outcome,
     Row,
     Settings,
-    classifier_config,
+    analysis_cell,
+    best_static,
     row_cells,
 )
 
-DRAWS, SAMPLES, SWEEPS = "Draws of frozen λs", "Fewer labels", "Sweeps"
-SWEPT = ("window", "dim", "hidden", "mix-pull", "learning-rate")
-SWEEP_WINDOW = 5
+if TYPE_CHECKING:
+    from elmo.study.data import StudyData
+
+DRAWS, SAMPLES, SWEEPS = "Draws of frozen λs", "Fewer labels", "Settings varied"
+WHOLE = ("window", "dim", "hidden", "layers", "bilm-epochs", "function-hidden")
+SWEPT = (*WHOLE, "learning-rate", "dropout", "mix-pull")
+OF_BILM = ("hidden", "layers", "bilm-epochs")
 NEIGHBOURS, AROUND = 6, 6
 MOST_OCCURRENCES, LEAST_OCCURRENCES = 100, 4
 SEARCHED = 1_500
@@ -45,41 +49,21 @@ SEARCHED = 1_500
 Outcomes = Mapping[str, Outcome]
 
 
-def _network_cell(
-    name: str, row: str, config: StudyConfig, mix: MixConfig, settings: Settings, rows: int
-) -> Cell:
-    """A training with the first seed on some of the rows, of which only the test rows are asked."""
-    return Cell(
-        name=name,
-        row=row,
-        kind="network",
-        embedding=ELMO,
-        classifier=classifier_config(config, mix, config.seeds[0], settings),
-        seed=config.seeds[0],
-        train_rows=rows,
-        measures_train=False,
-        least_steps=config.least_steps,
-    )
-
-
 # Draws of frozen weights.
 
 
-def draw_cells(config: StudyConfig, settings: Settings = NETWORK_CANDIDATES[0]) -> list[Cell]:
+def draw_cells(config: StudyConfig, settings: Settings = CANDIDATES[0]) -> list[Cell]:
     """One training per draw, and one of learned weights on the same rows with the same seed."""
     mixes = {f"draws-{n}": MixConfig(mix="frozen", mix_seed=n) for n in range(config.draws)}
     if mixes:
         mixes["draws-trainable"] = MixConfig()
-    return [
-        _network_cell(name, DRAWS, config, mix, settings, config.draw_rows)
-        for name, mix in mixes.items()
-    ]
+    return [analysis_cell(name, DRAWS, config, mix, settings) for name, mix in mixes.items()]
 
 
 def gather_draws(config: StudyConfig, data: StudyData, outcomes: Outcomes) -> Json | None:
     """What the draws gave; those that failed are left out."""
     learned = outcomes.get("draws-trainable")
-    draws = [
+    draws: list[Json] = [
         {
             "seed": seed,
             "layer_weights": outcome.layer_weights,
@@ -92,10 +76,27 @@ def gather_draws(config: StudyConfig, data: StudyData, outcomes: Outcomes) -> Js
     if not draws or learned is None:
         return None
     return {
-        "train_rows": min(config.draw_rows, len(data.split.train)),
+        "train_rows": min(config.analysis_rows, len(data.split.train)),
         "draws": draws,
         "trainable_test_accuracy": learned.test.accuracy.value,
+        "best_of": best_of(
+            [draw["development_accuracy"] for draw in draws],
+            [draw["test_accuracy"] for draw in draws],
+        ),
     }
+
+
+def best_of(development: Sequence[float], test: Sequence[float]) -> list[float]:
+    """The expected test accuracy of the best on development rows of 1, 2, … n draws.
+
+    Exact: of all choices of k draws, comb(rank - 1, k - 1) have the draw of this rank as the best.
+    """
+    order = sorted(range(len(test)), key=lambda idx: development[idx])
+    total = len(order)
+    return [
+        sum(comb(rank, size - 1) * test[idx] for rank, idx in enumerate(order)) / comb(total, size)
+        for size in range(1, total + 1)
+    ]
 
 
 # Accuracy against the number of labels.
@@ -122,20 +123,13 @@ def sample_cells(
     """Trainings with few labels per class, as far as the smallest class has as many."""
     cells: list[Cell] = []
     for role, row in curves.items():
+        base = row_cells(config, row, "alone", chosen.get(row.name, CANDIDATES[0]))
         for per_class in _sizes(config, data):
-            base = row_cells(config, row, chosen.get(row.name))
-            for seed in config.seeds:
-                cell = base[0] if row.kind == "tfidf" else base[config.seeds.index(seed)]
-                cells.append(
-                    replace(
-                        cell,
-                        name=f"samples-{role}-{per_class}-seed{seed}",
-                        row=SAMPLES,
-                        seed=seed,
-                        per_class=per_class,
-                        measures_train=False,
-                    )
-                )
+            for idx, seed in enumerate(config.seeds):
+                changes = {"seed": seed, "per_class": per_class, "measures_train": False}
+                name = f"samples-{role}-{per_class}-seed{seed}"
+                cell = base[0] if row.kind == "tfidf" else base[idx]
+                cells.append(replace(cell, name=name, row=SAMPLES, **changes))
     return cells
 
 
@@ -147,16 +141,16 @@ def gather_samples(
     rows: Sequence[Json],
 ) -> list[Json]:
     """The points of the curves; each ends with what its row reaches with all labels."""
-    full = {row["name"]: row["test_accuracy"] for row in rows}
+    full = {row["name"]: row["alone"]["test_accuracy"] for row in rows if row["alone"]}
     points: list[Json] = []
     for role, row in curves.items():
         for per_class in _sizes(config, data):
             names = [f"samples-{role}-{per_class}-seed{seed}" for seed in config.seeds]
-            found = [outcomes[name].test.accuracy.value for name in names if name in outcomes]
-            if found:
+            reached = [outcomes[name].test.accuracy.value for name in names if name in outcomes]
+            if reached:
                 point = {"row": row.name, "per_class": per_class}
                 point |= {"train_rows": per_class * len(data.labels)}
-                points.append(point | {"test_accuracy": spread(found, len(data.test))})
+                points.append(point | {"test_accuracy": spread(reached, len(data.test))})
         if points and row.name in full:
             point = {"row": row.name, "per_class": None, "train_rows": len(data.split.train)}
             points.append(point | {"test_accuracy": full[row.name]})
@@ -184,6 +178,7 @@ class SweepPoint:
 def sweep_points(config: StudyConfig) -> list[SweepPoint]:
     """Read setting=value,value,… and make one cell per value and row that has the setting."""
     points: list[SweepPoint] = []
+    window = max(config.windows, default=WordsConfig().window)  # vectors that are made anyway
     for text in config.sweeps:
         setting, equals, values = text.partition("=")
         if not equals or setting not in SWEPT:
@@ -191,23 +186,26 @@ def sweep_points(config: StudyConfig) -> list[SweepPoint]:
                 f"--sweeps: expected setting=value,value,… with a setting out of "
                 f"{', '.join(SWEPT)}; got {text!r}{nearest(setting, SWEPT)}"
             )
-        for value in (_number(setting, one, text) for one in values.split(",")):
+        for value in (_number(setting, word, text) for word in values.split(",")):
             rows = {"trainable": ELMO}
+            mix, settings = MixConfig(), dict(CANDIDATES[0])
             if setting == "window":
                 rows = {method: f"{method}-{value:g}" for method in METHODS}
             elif setting == "dim":
                 size = "" if value == config.static_dim else f"-dim{value:g}"
-                rows = {method: f"{method}-{SWEEP_WINDOW}{size}" for method in METHODS}
-            elif setting == "hidden":
-                rows = {"trainable": f"{ELMO}-hidden{value:g}"}
-            mix = MixConfig(mix_pull=value if setting == "mix-pull" else 0.0)
-            settings = dict(NETWORK_CANDIDATES[0])
-            if setting == "learning-rate":
-                settings["learning_rate"] = value
+                rows = {method: f"{method}-{window}{size}" for method in METHODS}
+            elif setting in OF_BILM:
+                rows = {"trainable": f"{ELMO}-{setting}{value:g}"}
+            elif setting == "function-hidden":
+                rows = {"function": ELMO}
+                mix = MixConfig(mix="function", function_hidden=int(value))
+            elif setting == "mix-pull":
+                mix = MixConfig(mix_pull=value)
+            else:
+                settings[setting.replace("-", "_")] = value
             for row, embedding in rows.items():
                 name = f"sweep-{setting}-{row}-{value:g}"
-                cell = _network_cell(name, SWEEPS, config, mix, settings, config.sweep_rows)
-                cell = replace(cell, embedding=embedding)
+                cell = analysis_cell(name, SWEEPS, config, mix, settings, embedding=embedding)
                 points.append(SweepPoint(setting, row, value, cell))
     return points
 
@@ -221,20 +219,19 @@ def gather_sweeps(
 ) -> list[Json]:
     """One curve per setting and row; `notes` say more of an embedding."""
     curves: dict[tuple[str, str], Json] = {}
-    rows = min(config.sweep_rows, len(data.split.train))
+    rows = min(config.analysis_rows, len(data.split.train))
     for point in points:
         if outcome := outcomes.get(point.cell.name):
-            empty: Json = {
-                "setting": point.setting,
-                "row": point.row,
-                "train_rows": rows,
-                "points": [],
-            }
-            curves.setdefault((point.setting, point.row), empty)["points"].append(
+            curve = curves.setdefault(
+                (point.setting, point.row),
+                {"setting": point.setting, "row": point.row, "train_rows": rows, "points": []},
+            )
+            curve["points"].append(
                 {
                     "value": point.value,
                     "development_accuracy": outcome.development_accuracy,
                     "test_accuracy": outcome.test.accuracy.value,
+                    "layer_weights": outcome.layer_weights,
                     "note": notes.get(point.cell.embedding),
                 }
             )
@@ -242,7 +239,7 @@ def gather_sweeps(
 
 
 def _number(setting: str, value: str, text: str) -> float:
-    whole = setting in ("window", "dim", "hidden")
+    whole = setting in WHOLE
     try:
         number = int(value) if whole else float(value)
     except ValueError:
@@ -250,7 +247,9 @@ def _number(setting: str, value: str, text: str) -> float:
         raise UserError(
             f"--sweeps: expected {kind} after {setting}=, got {value!r} in {text!r}"
         ) from None
-    if not (0 <= number <= 1e9) or (number == 0 and setting != "mix-pull"):
+    largest = 0.99 if setting == "dropout" else 1e9
+    may_be_zero = setting in ("mix-pull", "dropout")
+    if not (0 <= number <= largest) or (number == 0 and not may_be_zero):
         raise UserError(f"--sweeps: {setting} cannot be {value} (in {text!r})")
     return number
 
@@ -281,8 +280,9 @@ def ambiguous_words(
             continue
         texts = [data.words[row] for row in rows]
         layers = embedder.encode(texts, output="tokens", layer="top")
-        found = np.stack([layer[t.index(word)] for layer, t in zip(layers, texts, strict=True)])
-        similar = np.stack([cosines(found, vector) for vector in found])  # (texts, texts)
+        vectors_of = [layer[t.index(word)] for layer, t in zip(layers, texts, strict=True)]
+        seen = np.stack(vectors_of)
+        similar = np.stack([cosines(seen, vector) for vector in seen])  # (texts, texts)
         pair = np.unravel_index(int(similar.argmin()), similar.shape)
         nearest_words = vectors.nearest(word, NEIGHBOURS)
         yield {
@@ -304,15 +304,15 @@ def _in_context(
     searched: Sequence[int],
     shows_texts: bool,
 ) -> Json:
-    found = find_neighbours(
+    search = find_neighbours(
         embedder,
         data.words[row].index(word),
         data.words[row],
-        [data.words[one] for one in searched],
+        [data.words[other] for other in searched],
         NeighbourConfig(count=NEIGHBOURS, distinct="word", texts=SEARCHED),
     )
     neighbours: list[Json] = []
-    for near in found.neighbours:
+    for near in search.neighbours:
         first, last = max(0, near.position - AROUND), near.position + AROUND + 1
         before, after = "… " if first else "", " …" if last < len(near.words) else ""
         neighbours.append(
@@ -329,28 +329,27 @@ def _in_context(
 
 def sense_accuracies(
     data: StudyData,
-    senses: Path,
+    items: Sequence[NewsItem],
     embedder: Embedder | None,
-    static: tuple[str, StaticVectors] | None,
+    static: Mapping[str, StaticVectors],
 ) -> list[Json]:
-    """How well embeddings tell senses apart: static vectors, which cannot, then a biLM's layers."""
-    marks = read_senses(senses)
-    words = [mark.word for mark in marks]
-    embeddings: dict[str, NDArray[Any]] = {}
-    if static is not None:
-        embeddings[static[0]] = static[1].embed(words)
+    """How well embeddings tell senses apart: static vectors, which cannot, then a biLM's layers.
+
+    Args:
+        items: the test texts, with the senses of ambiguous words.
+        static: vectors by their title.
+    """
+    marks = [(row, mark) for row, item in enumerate(items) for mark in item.senses]
+    words = [mark.word for _, mark in marks]
+    embeddings = {title: vectors.embed(words) for title, vectors in static.items()}
     if embedder is not None:
-        rows = sorted({mark.row for mark in marks})
+        rows = sorted({row for row, _ in marks})
         texts = [data.words[data.train_count + row] for row in rows]
         layers = dict(zip(rows, embedder.encode(texts, output="tokens", layer="all"), strict=True))
-        marked = np.stack([layers[mark.row][:, mark.place] for mark in marks], axis=1)
+        marked = np.stack([layers[row][:, mark.place] for row, mark in marks], axis=1)
         embeddings |= {f"ELMo layer {layer}": vectors for layer, vectors in enumerate(marked)}
+    senses, texts_of = [mark.sense for _, mark in marks], [row for row, _ in marks]
     return [
-        {
-            "embedding": title,
-            **sense_accuracy(
-                vectors, words, [mark.sense for mark in marks], [mark.row for mark in marks]
-            ),
-        }
+        {"embedding": title, **sense_accuracy(vectors, words, senses, texts_of)}
         for title, vectors in embeddings.items()
     ]

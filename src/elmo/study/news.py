@@ -15,11 +15,10 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Literal, NamedTuple, get_args
 
@@ -27,18 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import UserError
-from elmo.files import write_json_lines
 from elmo.text.ag_news import LABELS
-from elmo.text.config import ReadOptions
-from elmo.text.readers import is_number, read_json_lines
 from elmo.text.tokenizer import tokenize_words
 
 Part = Literal["train", "test"]
 FEWEST_WORDS, MOST_WORDS = 15, 45
 TEST_FRACTION = 0.25
 REDRAWS = 3
-MAX_COSINES = 1 << 22
-"""In memory at a time."""
 RULES = dict(zip(LABELS, ("world", "sports", "business", "science"), strict=True))
 _PIECE = re.compile(r"[{}()\[\]|]|[^{}()\[\]|]+")
 _MARK = re.compile(r"<(\w+)/(\w+)>")
@@ -225,54 +219,6 @@ def _items(chance: Random, part: Part) -> Iterator[NewsItem]:
             yield NewsItem(text, label, marks)
 
 
-# Items on disk.
-
-
-class NewsFiles(NamedTuple):
-    """Where a generated corpus is; the senses are those of the test part."""
-
-    train: Path
-    test: Path
-    senses: Path
-
-
-@dataclass(frozen=True)
-class SenseRow:
-    """An ambiguous word of a test text: index of the text, index of the word in it, both from 0."""
-
-    row: int
-    place: int
-    word: str
-    sense: str
-
-
-def write_news(folder: Path, train: int, test: int, seed: int) -> NewsFiles:
-    """Make training and test items, and write them as JSON lines."""
-    names = NewsFiles(folder / "train.jsonl", folder / "test.jsonl", folder / "senses.jsonl")
-    tested = generate_news(test, seed, part="test")
-    for path, items in ((names.train, generate_news(train, seed)), (names.test, tested)):
-        write_json_lines(path, ({"text": item.text, "label": item.label} for item in items))
-    write_json_lines(
-        names.senses,
-        ({"row": row, **asdict(mark)} for row, item in enumerate(tested) for mark in item.senses),
-    )
-    return names
-
-
-def read_senses(path: Path) -> list[SenseRow]:
-    """Read what `write_news` wrote about senses."""
-    found: list[SenseRow] = []
-    lines = read_json_lines(path, ("row", "place", "word", "sense"), ReadOptions())
-    for number, (row, place, word, sense) in enumerate(lines, 1):
-        if not (is_number(row) and is_number(place)):
-            raise UserError(
-                f"'{path}', object {number}: expected row and place counted from 0, got "
-                f"{row!r:.40} and {place!r:.40}; write the file anew"
-            )
-        found.append(SenseRow(int(row), int(place), word, sense))
-    return found
-
-
 # Senses told apart.
 
 
@@ -292,15 +238,6 @@ def sense_accuracy(
         accuracy; chance, what a random occurrence in another text gives; and occurrences, those
         that have another one to be compared with.
     """
-    lengths = (len(vectors), len(words), len(senses), len(rows))
-    if vectors.ndim != 2 or len(set(lengths)) > 1:
-        raise UserError(
-            "expected a vector, a word, a sense and a row for each occurrence, got vectors of "
-            f"shape {vectors.shape}, {lengths[1]} words, {lengths[2]} senses and {lengths[3]} rows"
-        )
-    if not np.isfinite(vectors).all():
-        row = int((~np.isfinite(vectors).all(1)).argmax())
-        raise UserError(f"expected finite vectors, but vector {row} holds infinity or NaN")
     forms = np.unique(words, return_inverse=True)[1]
     meanings = np.unique(senses, return_inverse=True)[1]
     texts = np.asarray(rows)
@@ -310,20 +247,16 @@ def sense_accuracy(
         exact = vectors[of_form].astype(np.float64)
         norms = np.linalg.norm(exact, axis=1, keepdims=True)
         directions = exact / np.where(norms > 0, norms, 1)
-        step = max(1, MAX_COSINES // len(of_form))
-        for start in range(0, len(of_form), step):
-            some = of_form[start : start + step]
-            others = texts[some, None] != texts[of_form]
-            compared = others.any(1)
-            others = others[compared]
-            same = (meanings[some, None] == meanings[of_form])[compared]
-            cosines = (directions[start : start + step] @ directions.T)[compared]
-            cosines = np.where(others, cosines, -np.inf)
-            # Cosines of equal vectors differ by rounding, which is less than 1e-6.
-            nearest = cosines >= cosines.max(1, keepdims=True, initial=-np.inf) - 1e-6
-            right += float(((same & nearest).sum(1) / nearest.sum(1)).sum())
-            chance += float(((same & others).sum(1) / others.sum(1)).sum())
-            occurrences += int(compared.sum())
+        others = texts[of_form, None] != texts[of_form]  # (occurrences, occurrences)
+        compared = others.any(1)
+        others = others[compared]
+        same = (meanings[of_form, None] == meanings[of_form])[compared]
+        cosines = np.where(others, (directions @ directions.T)[compared], -np.inf)
+        # Cosines of equal vectors differ by rounding, which is less than 1e-6.
+        nearest = cosines >= cosines.max(1, keepdims=True, initial=-np.inf) - 1e-6
+        right += float(((same & nearest).sum(1) / nearest.sum(1)).sum())
+        chance += float(((same & others).sum(1) / others.sum(1)).sum())
+        occurrences += int(compared.sum())
     if not occurrences:
         raise UserError("expected a word that occurs in two texts at least, but there is none")
     return {

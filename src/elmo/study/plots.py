@@ -70,19 +70,31 @@ def inline(svg: str) -> str:
     return f'{opening} aria-hidden="true">{_TAG.sub(with_variables, rest)}'
 
 
-def accuracy(results: Json) -> str:
-    """Test accuracy and its interval, one line per row, grouped."""
-    rows: list[Json] = results["rows"]
+def on_white(svg: str) -> str:
+    """A drawing with a ground of its own, for files: a reader's may be dark."""
+    opening, rest = svg.split(">", 1)
+    return f'{opening}><rect width="100%" height="100%" fill="#ffffff"/>{rest}\n'
+
+
+def accuracy(rows: Sequence[Json]) -> str:
+    """Test accuracy and its interval, one line per row, grouped.
+
+    Filled: the embedding alone; open: beside task embeddings.
+    """
     positions: dict[str, float] = {}
     bottom = 0.0
     for group in GROUPS:
         members = [row for row in rows if row["group"] == group]
         positions |= {row["name"]: bottom + 1 + idx for idx, row in enumerate(members)}
         bottom += len(members) + 1.4 if members else 0
+    columns = ("alone", "beside")
+    shown = [
+        (row, name, row[name]["test_accuracy"]) for row in rows for name in columns if row[name]
+    ]
     # The embeddings decide the scale: the majority class is far below, and becomes an arrow.
-    scaled = [row["test_accuracy"] for row in rows if row["group"] != "control"]
-    low = min(one["low"] for one in scaled or [row["test_accuracy"] for row in rows])
-    high = max(row["test_accuracy"]["high"] for row in rows)
+    scaled = [test for row, _, test in shown if row["group"] != "control"]
+    low = min(test["low"] for test in scaled or [test for _, _, test in shown])
+    high = max(test["high"] for _, _, test in shown)
     room = 0.06 * max(high - low, 0.01)
     left, right = low - room, high + room
 
@@ -93,32 +105,40 @@ def accuracy(results: Json) -> str:
     _label(axes, "test accuracy")
     titles = {row["name"]: row["title"] for row in rows}
     axes.set_yticks(list(positions.values()), [titles[n] for n in positions], **_text(SMALL))
+    for idx, head in enumerate(dict.fromkeys(name for _, name, _ in shown)):
+        style = _text(SMALL, LIGHT["faint"])
+        axes.annotate(head, (1, -0.35), (6 + 34 * idx, 0), **AT_EDGE, **style)
     for group, heading in GROUPS.items():
         tops = [positions[row["name"]] for row in rows if row["group"] == group]
         if tops:
             style = _text(SMALL, LIGHT[group]) | {"fontweight": "bold"}
             axes.annotate(heading, (0, min(tops) - 1), (-6, 0), ha="right", **AT_EDGE, **style)
             axes.axhline(min(tops) - 0.5, color=LIGHT["lines"], linewidth=0.7)
-    for row in rows:
-        test, at, colour = row["test_accuracy"], positions[row["name"]], LIGHT[row["group"]]
-        axes.annotate(f"{test['mean']:.4f}", (1, at), (6, 0), **AT_EDGE, **_text(SMALL))
+    for row, name, test in shown:
+        colour = LIGHT[row["group"]]
+        at = positions[row["name"]] + (0.17 if name == "beside" else -0.1 if row["beside"] else 0)
+        beside = 34 if name == "beside" else 0
+        number = {"color": LIGHT["ink" if name == "alone" else "faint"]}
+        text = f"{test['mean']:.4f}"
+        edge = (1, positions[row["name"]])
+        axes.annotate(text, edge, (6 + beside, 0), **AT_EDGE, **(_text(SMALL) | number))
         if test["mean"] < left:
             axes.annotate("◂", (0, at), (1, 0), **AT_EDGE, **_text(9, colour))
             continue
-        style = {"linewidth": 1.8, "alpha": 0.5, "solid_capstyle": "butt"}
+        style = {"linewidth": 1.8 if name == "alone" else 0.9, "alpha": 0.5}
         axes.plot([max(left, test["low"]), test["high"]], [at, at], color=colour, **style)
-        axes.plot([test["mean"]], [at], **_marker(row["group"], colour))
-    references = {row["paired"]["against"] for row in rows if row["paired"]}
+        marker = _marker(row["group"], colour if name == "alone" else LIGHT["paper"])
+        axes.plot([test["mean"]], [at], **(marker | {"mec": colour}))
     for row in rows:
-        if row["name"] in references:
-            axes.axvline(row["test_accuracy"]["mean"], color=LIGHT["faint"], **DASHED)
+        compared = [other["alone"]["compared"] for other in rows if other["alone"]]
+        if any(one and one["against"] == row["name"] for one in compared):
+            axes.axvline(row["alone"]["test_accuracy"]["mean"], color=LIGHT["faint"], **DASHED)
     return _svg(figure, "accuracy")
 
 
-def confusion(results: Json, split: str) -> str:
+def confusion(rows: Sequence[Json], labels: Sequence[str], split: str) -> str:
     """The first seed's confusion matrix of every row; mistakes are coloured."""
     patches: Any = require_extra("matplotlib.patches", "study")
-    rows, labels = results["rows"], results["about"]["labels"]
     lines, height = ceil(len(rows) / 4), 1.72
     figure = _figure(lines * height, layout="none")
     grid = figure.subplots(lines, 4, squeeze=False).ravel().tolist()
@@ -180,19 +200,70 @@ def weights(rows: Sequence[Json]) -> str:
     return _svg(figure, "weights")
 
 
-def draws(found: Json) -> str:
+def word_confusions(confusions: Sequence[Json]) -> str:
+    """A heat map of the words that a biLM confuses: true words down, predicted ones across."""
+    patches: Any = require_extra("matplotlib.patches", "study")
+    true = list(dict.fromkeys(pair["true"] for pair in confusions))
+    predicted = list(dict.fromkeys(pair["predicted"] for pair in confusions))
+    figure = _figure(0.9 + 0.19 * len(true))
+    axes = figure.add_subplot(xlim=(0, len(predicted)), ylim=(len(true), 0))
+    most = max(pair["count"] for pair in confusions)
+    for pair in confusions:
+        column, line = predicted.index(pair["predicted"]), true.index(pair["true"])
+        strength = 0.12 + 0.88 * pair["count"] / most
+        box = patches.Rectangle((column + 0.03, line + 0.04), 0.94, 0.92, linewidth=0)
+        box.set(facecolor=LIGHT["elmo"], alpha=strength)
+        axes.add_patch(box)
+        ink = LIGHT["on-strong" if strength > 0.55 else "ink"]
+        style = {"ha": "center", "va": "center_baseline", **_text(TINY, ink)}
+        axes.text(column + 0.5, line + 0.5, f"{pair['count']:,}", **style)
+    axes.set_yticks([idx + 0.5 for idx in range(len(true))], true, **_text(SMALL))
+    ticks = [idx + 0.5 for idx in range(len(predicted))]
+    axes.set_xticks(
+        ticks, predicted, rotation=50, ha="right", rotation_mode="anchor", **_text(SMALL)
+    )
+    axes.tick_params(length=0, pad=2)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks(range(len(predicted) + 1), minor=True)
+    axes.set_yticks(range(len(true) + 1), minor=True)
+    axes.grid(which="minor", color=LIGHT["lines"], linewidth=0.4)
+    axes.tick_params(which="minor", length=0)
+    axes.set_axisbelow(True)
+    _label(axes, "predicted word", "true word")
+    return _svg(figure, "word-confusions")
+
+
+def draws(results: Json) -> str:
     """Test accuracy of each draw of frozen weights against its weight of each layer."""
-    layers = len(found["draws"][0]["layer_weights"])
-    reached = [draw["test_accuracy"] for draw in found["draws"]]
+    layers = len(results["draws"][0]["layer_weights"])
+    reached = [draw["test_accuracy"] for draw in results["draws"]]
     figure, panels = _panels(layers, 2.3, share_y=True)
     for layer, axes in enumerate(panels):
         _quiet(axes, "both")
-        axes.axhline(found["trainable_test_accuracy"], color=LIGHT["ink"], **DASHED)
-        axes.plot([d["layer_weights"][layer] for d in found["draws"]], reached, **_marker("elmo"))
+        axes.axhline(results["trainable_test_accuracy"], color=LIGHT["ink"], **DASHED)
+        weights_of = [draw["layer_weights"][layer] for draw in results["draws"]]
+        axes.plot(weights_of, reached, **_marker("elmo"))
         axes.margins(0.1)
         axes.set_xlim(0, None)
         _label(axes, f"weight of layer {layer}", "" if layer % 3 else "test accuracy")
     return _svg(figure, "draws")
+
+
+def best_of(results: Json) -> str:
+    """Expected test accuracy of the best of so many draws on development rows."""
+    figure = _figure(2.2)
+    axes = figure.add_subplot()
+    _quiet(axes, "y")
+    sizes = range(1, len(results["best_of"]) + 1)
+    axes.axhline(results["trainable_test_accuracy"], color=LIGHT["ink"], **DASHED)
+    axes.plot(sizes, results["best_of"], color=LIGHT["elmo"], linewidth=1.4)
+    axes.plot(sizes, results["best_of"], **_marker("elmo"))
+    ends = [("best draw", results["best_of"][-1], LIGHT["elmo"])]
+    _name_ends(axes, [*ends, ("trainable λs", results["trainable_test_accuracy"], LIGHT["ink"])])
+    axes.margins(0.06, 0.2)
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    _label(axes, "draws of frozen λs to choose from", "test accuracy")
+    return _svg(figure, "best-of")
 
 
 def samples(points: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
@@ -229,15 +300,15 @@ def samples(points: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str
     return _svg(figure, "samples")
 
 
-def sweeps(found: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
-    """Development and test accuracy against the values of a setting, one panel per sweep."""
-    figure, panels = _panels(len(found), 2.2)
-    for axes, sweep in zip(panels, found, strict=True):
-        title, group = names[sweep["row"]]
+def sweep(curves: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
+    """Development and test accuracy against the values of one setting, one panel per row."""
+    figure, panels = _panels(len(curves), 1.9, max(2, len(curves)), share_y=True)
+    for axes, curve in zip(panels, curves, strict=True):
+        title, group = names[curve["row"]]
         colour = LIGHT[group]
         _quiet(axes, "both")
-        axes.set_title(f"{sweep['setting']}\n{title}", loc="left", pad=7, **_text())
-        points = sorted(sweep["points"], key=lambda point: point["value"])
+        axes.set_title(title, loc="left", pad=6, **_text())
+        points = sorted(curve["points"], key=lambda point: point["value"])
         at = range(len(points))
         development = [point["development_accuracy"] for point in points]
         test = [point["test_accuracy"] for point in points]
@@ -247,7 +318,8 @@ def sweeps(found: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
         axes.plot(at, test, **_marker(group))
         axes.set_xticks(at, [f"{point['value']:g}" for point in points])
         axes.margins(0.1)
-    return _svg(figure, "sweeps")
+        _label(axes, curve["setting"], "accuracy" if axes is panels[0] else "")
+    return _svg(figure, f"sweep-{curves[0]['setting']}")
 
 
 def perplexity(history: Sequence[Json]) -> str:
@@ -357,7 +429,7 @@ def _svg(figure: Any, name: str) -> str:
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     link = re.compile(r'(?:url\(#|href="#)([^")]+)')
-    used = {found for tag in _TAG.findall(svg) for found in link.findall(tag)}
+    used = {name for tag in _TAG.findall(svg) for name in link.findall(tag)}
 
     def renamed(tag: re.Match[str]) -> str:
         text = re.sub(r' id="([^"]+)"', lambda id: id[0] if id[1] in used else "", tag[0])

@@ -11,28 +11,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from elmo.classify.metrics import mcnemar, wilson
+from elmo.classify.metrics import compare, holm, wilson
 from elmo.config import Json, to_json
 from elmo.errors import UserError
 from elmo.files import read_json, write_json
-from elmo.runtime import cpu_cores, machine_memory
-from elmo.study.data import StudyData
-from elmo.study.rows import Embedding, Outcome, Row, Settings, named
+from elmo.runtime import cpu_cores, machine_memory, processor_name
+
+if TYPE_CHECKING:
+    from elmo.study.data import StudyData
+    from elmo.study.rows import Outcome, Settings
 
 NAME = "results.json"
 CONFUSIONS, EXAMPLES = 3, 3
 KEYS = {
-    "": "about language_model rows failed draws samples sweeps words senses",
-    "about": "command data train_rows development_rows test_rows labels preset seeds settings "
-    "fingerprints versions machine finished seconds shows_texts",
-    "rows": "name title group chosen candidates seeds train_accuracy test_accuracy test_macro_f1 "
-    "development_accuracy paired parameters embedding_parameters embedding_seconds "
-    "texts_per_second confusions",
+    "results": "about language_model rows failed draws samples sweeps words senses",
+    "results.about": "title command data rows_read train_rows development_rows test_rows labels "
+    "preset seeds settings fingerprints versions machine finished seconds shows_texts notes "
+    "detectable",
+    "results.rows": "name title group embedding_parameters embedding_seconds alone beside",
 }
+KEPT = (
+    "development_accuracy", "train", "test", "training_seconds", "train_rows", "epochs",
+    "layer_weights", "gamma",
+)  # fmt: skip
+"""What results.json holds of each seed."""
 
 
 def spread(values: Sequence[float], count: int) -> Json:
@@ -43,111 +49,99 @@ def spread(values: Sequence[float], count: int) -> Json:
     return {"mean": mean, "deviation": deviation, "low": interval.low, "high": interval.high}
 
 
-def best_static(rows: Sequence[Row], outcomes: Mapping[str, Sequence[Outcome]]) -> Row | None:
-    """The static row with the best mean development accuracy: the others are compared with it."""
-    static = [row for row in rows if row.group == "static" and outcomes.get(row.name)]
-    return max(
-        static,
-        key=lambda row: statistics.fmean(o.development_accuracy for o in outcomes[row.name]),
-        default=None,
-    )
+def named(values: Mapping[str, Any]) -> list[Json]:
+    """Settings or facts as a list, which keeps its order everywhere."""
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def paired(data: StudyData, this: Sequence[Outcome], other: Sequence[Outcome], name: str) -> Json:
-    """McNemar's test of the first seeds of two rows on the same test rows."""
+def comparisons(
+    data: StudyData, reference: str | None, outcomes: Mapping[str, Sequence[Outcome]]
+) -> dict[str, Json]:
+    """Each row against the reference over all seeds, with Holm's correction over all of them."""
+    if reference is None:
+        return {}
     gold = data.classes[data.test]
-    found = mcnemar(*(np.array(some[0].predictions) == gold for some in (this, other)))
+    right = {
+        name: np.array([outcome.predictions for outcome in some]) == gold
+        for name, some in outcomes.items()
+    }
+    found = {
+        name: compare(rows, right[reference]) for name, rows in right.items() if name != reference
+    }
+    adjusted = holm([comparison.p for comparison in found.values()])
     return {
-        "against": name,
-        "only_this": found.only_first,
-        "only_other": found.only_second,
-        "p": found.p,
+        name: {"against": reference, **to_json(comparison), "holm": p}
+        for (name, comparison), p in zip(found.items(), adjusted, strict=True)
     }
 
 
-def row_result(
-    row: Row,
+def column_result(
     outcomes: Sequence[Outcome],
     seeds: Sequence[int],
-    embedding: Embedding,
+    reading_speed: float | None,
     data: StudyData,
-    choice: tuple[Settings, list[Json]] | None,
-    against: Json | None,
+    choice: tuple[Settings, list[Json]],
+    compared: Json | None,
     *,
     shows_texts: bool,
 ) -> Json:
-    """One row of the comparison, all its seeds."""
-    chosen, candidates = choice or ({}, [])
+    """One row in one of the two columns, all its seeds."""
+    chosen, candidates = choice
     pace = statistics.fmean(outcome.texts_per_second for outcome in outcomes)
-    if embedding.texts_per_second is not None:
+    if reading_speed is not None:
         # From words to classes: first the biLM, then the classifier.
-        pace = 1 / (1 / pace + 1 / embedding.texts_per_second)
+        pace = 1 / (1 / pace + 1 / reading_speed)
     trains = [outcome.train.accuracy.value for outcome in outcomes if outcome.train]
     tests, count = [outcome.test for outcome in outcomes], len(data.test)
     development = [outcome.development_accuracy for outcome in outcomes]
     return {
-        "name": row.name,
-        "title": row.title,
-        "group": row.group,
-        "chosen": named(chosen),
+        "chosen": named(chosen) if candidates else [],
         "candidates": candidates,
         "seeds": [
-            {
-                "seed": seed,
-                "development_accuracy": outcome.development_accuracy,
-                "train": None if outcome.train is None else to_json(outcome.train),
-                "test": to_json(outcome.test),
-                "training_seconds": outcome.training_seconds,
-                "layer_weights": outcome.layer_weights,
-                "gamma": outcome.gamma,
-            }
+            {"seed": seed} | {key: to_json(outcome)[key] for key in KEPT}
             for outcome, seed in zip(outcomes, seeds, strict=False)
         ],
         "train_accuracy": spread(trains, data.train_count),
         "test_accuracy": spread([test.accuracy.value for test in tests], count),
         "test_macro_f1": spread([test.macro.f1 for test in tests], count),
         "development_accuracy": spread(development, len(data.split.development)),
-        "paired": against,
+        "compared": compared,
         "parameters": outcomes[0].parameters,
-        "embedding_parameters": embedding.parameters,
-        "embedding_seconds": embedding.seconds,
         "texts_per_second": pace,
-        "confusions": list(_confusions(outcomes[0], data, shows_texts)),
+        "confusions": list(confusions(outcomes[0], data, shows_texts)),
     }
 
 
-def _confusions(outcome: Outcome, data: StudyData, shows_texts: bool) -> Iterator[Json]:
+def confusions(outcome: Outcome, data: StudyData, shows_texts: bool) -> Iterator[Json]:
     """The most frequent mistakes, with the first test rows where they are made."""
     gold, predicted = data.classes[data.test], np.array(outcome.predictions)
     matrix = np.array(outcome.test.confusion)
     np.fill_diagonal(matrix, 0)
     most: list[int] = np.argsort(-matrix.ravel(), kind="stable")[:CONFUSIONS].tolist()
-    for cell in most:
-        label, other = divmod(cell, len(data.labels))
-        if not matrix[label, other]:
-            continue
+    for label, other in (divmod(cell, len(data.labels)) for cell in most):
         rows: list[int] = np.flatnonzero((gold == label) & (predicted == other)).tolist()
-        yield {
-            "label": data.labels[label],
-            "predicted": data.labels[other],
-            "count": int(matrix[label, other]),
-            "examples": [
-                {"row": row, "text": data.texts[data.train_count + row] if shows_texts else None}
-                for row in rows[:EXAMPLES]
-            ],
-        }
+        if rows and label != other:
+            yield {
+                "label": data.labels[label],
+                "predicted": data.labels[other],
+                "count": len(rows),
+                "examples": [
+                    {"row": r, "text": data.texts[data.train_count + r] if shows_texts else None}
+                    for r in rows[:EXAMPLES]
+                ],
+            }
 
 
 def flat_settings(prefix: str, settings: Any) -> Iterator[Json]:
     """All settings of nested dataclasses by their full names; lists as their values in a row."""
-    for one in fields(settings):
-        value = getattr(settings, one.name)
+    for item in fields(settings):
+        value = getattr(settings, item.name)
         if is_dataclass(value):
-            yield from flat_settings(f"{prefix}{one.name}.", value)
+            yield from flat_settings(f"{prefix}{item.name}.", value)
         else:
             if isinstance(value, tuple):
-                value = " ".join(str(item) for item in cast("tuple[object, ...]", value))
-            yield {"name": prefix + one.name, "value": value}
+                value = " ".join(map(str, cast("tuple[object, ...]", value)))
+            yield {"name": prefix + item.name, "value": value}
 
 
 def versions() -> list[Json]:
@@ -163,20 +157,9 @@ def versions() -> list[Json]:
 
 def machine() -> str:
     """Processor, cores and memory."""
-    cores = cpu_cores()
+    cores, memory = cpu_cores(), machine_memory() / 2**30
     unit = "core" if cores == 1 else "cores"
-    memory = machine_memory() / 2**30
-    return f"{processor()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
-
-
-def processor() -> str:
-    """The model of the processor, where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return f"{processor_name()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
 
 
 def write_results(results: Json, folder: Path) -> None:
@@ -187,44 +170,19 @@ def write_results(results: Json, folder: Path) -> None:
 def read_results(path: Path) -> Json:
     """Read results.json, by its own path or by that of a study's folder."""
     file = path / NAME if path.is_dir() else path
-    results = read_json(file)
-    problems = list(_problems(results))
-    if problems:
-        listed = "\n".join(f"  - {problem}" for problem in problems[:3])
-        more = f"\n  - and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise UserError(
-            f"{file}: expected the results of a study, as this version of elmo writes them:\n"
-            f"{listed}{more}\nrun the study again, or use the version that wrote the file"
-        )
-    return results
-
-
-def _problems(results: Any) -> Iterator[str]:
-    """What no study writes, but another version or an editor may."""
-    objects: list[tuple[str, str, Any]] = [("results", "", results)]
+    results: Any = read_json(file)
+    objects: list[tuple[str, Any]] = [("results", results)]
     if isinstance(results, dict):
-        found = cast("Json", results)
-        objects.append(("results.about", "about", found.get("about")))
-        rows = cast("list[Any]", found.get("rows") or [])
-        objects += [(f"results.rows[{idx}]", "rows", row) for idx, row in enumerate(rows)]
-    for where, kind, value in objects:
-        keys = KEYS[kind].split()
-        if not isinstance(value, dict):
-            yield f"{where}: expected an object, got {type(value).__name__}"
-            continue
-        entries = cast("Json", value)
-        yield from (f"{where}: key {key!r} is missing" for key in keys if key not in entries)
-        yield from (f"{where}: unknown key {key!r}" for key in entries if key not in keys)
-    if any(set(value or ()) != set(KEYS[kind].split()) for _, kind, value in objects):
-        return
-    found = cast("Json", results)
-    labels, rows = len(found["about"]["labels"]), cast("list[Json]", found["rows"])
-    if len({row["name"] for row in rows}) != len(rows):
-        yield "results.rows: expected each name once"
-    for row in rows:
-        if not row["seeds"]:
-            yield f"results.rows, {row['name']}: expected one seed or more"
-        for seed, split in ((seed, split) for seed in row["seeds"] for split in ("train", "test")):
-            matrix: list[list[int]] = seed[split]["confusion"]
-            if {len(seed[split]["classes"]), len(matrix), *map(len, matrix)} != {labels}:
-                yield f"results.rows, {row['name']}: {split}: expected {labels} labels"
+        objects += [("results.about", cast("Json", results).get("about"))]
+        objects += [("results.rows", row) for row in cast("Json", results).get("rows") or ()]
+    for where, value in objects:
+        wanted = set(KEYS[where].split())
+        keys = set[str](cast("Json", value)) if isinstance(value, dict) else None
+        if keys != wanted:
+            other = "no object" if keys is None else ", ".join(sorted(keys ^ wanted))
+            raise UserError(
+                f"{file}: expected the results of a study, as this version of elmo writes them, "
+                f"but {where} does not have the same keys ({other}); run the study again, or use "
+                "the version that wrote the file"
+            )
+    return cast("Json", results)

@@ -1,0 +1,189 @@
+"""Cells side by side: one process and one thread per cell, results in the study's cache."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Literal, Protocol, cast
+
+from elmo.errors import UserError
+from elmo.runtime import cpu_cores, process_context
+from elmo.study.cells import Study
+from elmo.study.rows import Cell
+
+REPORT_EVERY = 0.2
+"""Seconds between the reports of a cell."""
+START_AGAIN, MOST_STARTS = 1.0, 60
+"""Seconds until a process is started again that the system refused, and how often."""
+
+State = Literal["waiting", "running", "done", "cached", "failed"]
+
+
+@dataclass(frozen=True)
+class CellProgress:
+    """How far a cell is. All cells of a study are told of as waiting when it starts."""
+
+    name: str
+    row: str
+    """Title of the row or analysis that the cell belongs to."""
+    state: State
+    fraction: float = 0.0
+    """Of a running cell."""
+    work: float = 1.0
+    """How long it takes, compared with others."""
+    note: str = ""
+    """Why it failed."""
+
+
+class Tell(Protocol):
+    """Called whenever the state of a cell changes."""
+
+    def __call__(self, cell: Cell, state: State, fraction: float = 0.0, note: str = "") -> None: ...
+
+
+def reading_cell(name: str) -> Cell:
+    """Stands for the reading of all texts by a biLM."""
+    return Cell(name=f"reading-{name}", row="Texts read by the biLM", kind="reading")
+
+
+def run_cells(
+    study: Study,
+    cells: Iterable[Cell],
+    tell: Tell = lambda cell, state, fraction=0.0, note="": None,
+    processes: int | None = None,
+) -> dict[str, Any]:
+    """Results by name of the cells that succeed; messages of the others go to `study.failures`.
+
+    Layers of one biLM at a time are in memory. Cells that need none run beside those of the first
+    biLM: the more cells there are to choose from, the less a core waits for another at the end.
+    """
+    results: dict[str, Any] = {}
+    waiting: list[Cell] = []
+    for cell in cells:
+        result = study.cached(cell)
+        if result is None:
+            waiting.append(cell)
+        else:
+            results[cell.name] = result
+        tell(cell, "waiting" if result is None else "cached")
+    # The longest first, so that at the end no core waits for another.
+    rows, classes = study.data.train_count, len(study.data.labels)
+    waiting.sort(key=lambda cell: -cell.work(rows, classes))
+    without = [cell for cell in waiting if cell.bilm is None]
+    names = dict.fromkeys(cell.bilm for cell in waiting if cell.bilm is not None)
+    for name in [*names] or [None]:
+        some = [cell for cell in waiting if cell in without or cell.bilm == name]
+        if name is not None and name not in study.layers:
+            reading = reading_cell(name)
+            study.read_layers(name, lambda done, r=reading: tell(r, "running", done))
+            tell(reading, "done")
+        _compute(study, some, tell, processes or cpu_cores(), results)
+        without = []
+    return results
+
+
+def _compute(
+    study: Study, waiting: list[Cell], tell: Tell, processes: int, results: dict[str, Any]
+) -> None:
+    """One process and one thread per cell, so that one that dies takes no other with it."""
+    context = process_context()
+    running: dict[Connection, tuple[Cell, BaseProcess]] = {}
+    messages: dict[str, str] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                cell = waiting.pop(0)
+                reader, writer = context.Pipe(duplex=False)
+                process = context.Process(target=_work, args=(study, cell, writer), daemon=True)
+                _start(process)
+                writer.close()  # so that the pipe ends with the process, however that ends
+                running[reader] = cell, process
+                tell(cell, "running")
+            for reader in cast("list[Connection]", wait(list(running))):
+                cell, process = running[reader]
+                try:
+                    told: float | str = reader.recv()
+                    if isinstance(told, str):
+                        messages[cell.name] = told
+                    else:
+                        tell(cell, "running", told)
+                except EOFError:
+                    del running[reader]
+                    process.join()
+                    result = study.cached(cell) if process.exitcode == 0 else None
+                    if result is not None:
+                        results[cell.name] = result
+                        tell(cell, "done", 1.0)
+                        continue
+                    died = f"its process ended with code {process.exitcode}; out of memory?"
+                    note = messages.get(cell.name, died)
+                    study.failures.setdefault((cell.row, note), cell.name)
+                    tell(cell, "failed", note=note)
+    finally:
+        for _, process in running.values():
+            process.kill()
+            process.join()
+
+
+def _start(process: BaseProcess) -> None:
+    """Start a process; a system that has none to spare for a moment is asked again."""
+    for _ in range(MOST_STARTS):
+        try:
+            process.start()
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ENOMEM):
+                raise
+            time.sleep(START_AGAIN)
+    raise UserError(
+        f"the system started no process for {MOST_STARTS * START_AGAIN:.0f} s; end others, or "
+        "raise the limit of processes (ulimit -u). The same command resumes the study"
+    )
+
+
+def _work(study: Study, cell: Cell, writer: Connection) -> None:
+    """What happens in the process of a cell."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
+    end_with_parent()
+    torch.set_num_threads(1)
+    last = 0.0
+
+    def on_fraction(fraction: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > REPORT_EVERY:
+            last = time.monotonic()
+            writer.send(fraction)
+
+    try:
+        with threadpool_limits(1):
+            study.store(cell, study.compute(cell, on_fraction))
+    except Exception as error:
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        is_ours = isinstance(error, UserError)
+        writer.send(str(error) if is_ours else f"unexpected: {type(error).__name__}: {error}")
+        raise SystemExit(1) from None
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is killed: it would go on holding the study's lock."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait_and_end(sentinel: int = parent.sentinel) -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait_and_end, daemon=True).start()
