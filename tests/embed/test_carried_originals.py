@@ -31,7 +31,7 @@ def test_stored_activations_of_the_originals(name: str, sentences: str) -> None:
         [slots[slot][batch] for batch in range(BATCHES) for slot in range(SLOTS)],
         output="tokens",
         layer="top",
-        start="carry",
+        initial_state="carry",
         slots=SLOTS,
         batch_tokens=64,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,7 @@ def test_batch_order_padding_and_history_change_nothing(
     texts: list[list[str]], kind: str, batch_tokens: int, start: Any, random: Any
 ) -> None:
     embedder = EMBEDDERS[kind]
-    options: Any = {"output": "tokens", "layer": "all", "start": start}
+    options: Any = {"output": "tokens", "layer": "all", "initial_state": start}
     alone = [embedder.encode([text], **options)[0] for text in texts]
     order = list(range(len(texts)))
     random.shuffle(order)
@@ -163,7 +165,7 @@ def carried_in_numpy(model: BiLM, texts: list[list[str]]) -> list[Array]:
 def test_carried_states_equal_reading_on_in_each_slot(
     texts: list[list[str]], slots: int, batch_tokens: int
 ) -> None:
-    options: Any = {"start": "carry", "slots": slots, "batch_tokens": batch_tokens}
+    options: Any = {"initial_state": "carry", "slots": slots, "batch_tokens": batch_tokens}
     found = WORD_MODEL.encode(texts, output="tokens", layer="all", **options)
     for slot in range(min(slots, len(texts))):
         wanted = carried_in_numpy(WORD_MODEL.model, texts[slot::slots])
@@ -176,7 +178,7 @@ def test_carried_states_equal_reading_on_in_each_slot(
 def test_a_warm_start_reads_on_from_a_neutral_context() -> None:
     model = WORD_MODEL.model
     context = list(VOCABULARY.words[3:])
-    (warm,) = WORD_MODEL.encode([SENTENCES[0]], output="tokens", layer="all", start="warm")
+    (warm,) = WORD_MODEL.encode([SENTENCES[0]], output="tokens", layer="all", initial_state="warm")
     (_, wanted) = carried_in_numpy(model, [context, SENTENCES[0]])
     np.testing.assert_allclose(warm, wanted, **CLOSE)
     assert not np.allclose(warm, expected(model, SENTENCES[0]), atol=1e-3)
@@ -184,7 +186,7 @@ def test_a_warm_start_reads_on_from_a_neutral_context() -> None:
 
 def test_streaming_gives_what_encoding_at_once_gives() -> None:
     texts = [longer(n % 7) for n in range(30)]
-    for options in ({"layer": 1}, {"output": "tokens"}, {"start": "carry", "slots": 7}):
+    for options in ({"layer": 1}, {"output": "tokens"}, {"initial_state": "carry", "slots": 7}):
         streamed = WORD_MODEL.encode_iter(iter(texts), batch_tokens=9, **options)
         whole = WORD_MODEL.encode(texts, **options)  # pyright: ignore
         for one, other in zip(streamed, whole, strict=True):
@@ -247,7 +249,7 @@ def test_a_mix_of_ones_own() -> None:
         np.testing.assert_allclose(found, wanted, **CLOSE)
     joined = Embedder(MODELS["words"], mix=MixConfig(mix="concatenation"))
     assert joined.encode(SENTENCES).shape == (3, 36)
-    with pytest.raises(UserError, match="4 layers of 12 numbers, but the model has 3"):
+    with pytest.raises(UserError, match=r"expected a mix of 3 layers of size 12, .* got 4"):
         Embedder(MODELS["words"], mix=LayerMix(MixConfig(), 4, 12))
 
 
@@ -262,7 +264,7 @@ def test_progress_is_told() -> None:
 def test_nothing_of_the_model_changes() -> None:
     before = {name: one.clone() for name, one in WORD_MODEL.model.state_dict().items()}
     state = torch.get_rng_state()
-    WORD_MODEL.encode(SENTENCES, start="warm")
+    WORD_MODEL.encode(SENTENCES, initial_state="warm")
     assert torch.equal(torch.get_rng_state(), state)
     after = WORD_MODEL.model.state_dict()
     assert all(torch.equal(one, after[name]) for name, one in before.items())
@@ -280,18 +282,18 @@ def folder(tmp_path: Path) -> Path:
 def test_a_saved_model_gives_the_same_vectors(folder: Path) -> None:
     found = Embedder.from_pretrained(folder).encode(SENTENCES)
     np.testing.assert_allclose(found, WORD_MODEL.encode(SENTENCES), rtol=0, atol=1e-5)
-    half = Embedder.from_pretrained(folder, precision="bf16").encode(SENTENCES[:1])
+    half = Embedder.from_pretrained(folder, dtype="bfloat16").encode(SENTENCES[:1])
     np.testing.assert_allclose(half, found[:1], rtol=0, atol=0.1)
 
 
 def test_a_start_state_is_stored_with_its_model(folder: Path) -> None:
     embedder = Embedder.from_pretrained(folder)
     embedder.__dict__["warm_state"] = warm_state(embedder.model, ["dog", "雨"])
-    wanted = embedder.encode(SENTENCES, start="warm")
+    wanted = embedder.encode(SENTENCES, initial_state="warm")
     embedder.store_start_state(folder)
     again = Embedder.from_pretrained(folder)
-    np.testing.assert_array_equal(again.encode(SENTENCES, start="warm"), wanted)
-    assert not np.allclose(WORD_MODEL.encode(SENTENCES, start="warm"), wanted, atol=1e-4)
+    np.testing.assert_array_equal(again.encode(SENTENCES, initial_state="warm"), wanted)
+    assert not np.allclose(WORD_MODEL.encode(SENTENCES, initial_state="warm"), wanted, atol=1e-4)
 
 
 def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
@@ -308,10 +310,10 @@ def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
         ({"layer": -1}, "layers 0 to 2"),
         ({"layer": "tpo"}, "layer: expected a number or one of mix, top"),
         ({"pooling": "mean+median"}, "got 'median'"),
-        ({"start": "cold"}, "expected zero, warm or carry"),
-        ({"slots": 2}, "only start=carry reads in slots"),
+        ({"initial_state": "cold"}, "expected zero, warm or carry"),
+        ({"slots": 2}, "expected 1 unless initial_state is carry"),
         ({"batch_tokens": 1, "output": "words"}, "2 problems"),
-        ({"pad": True}, "pooled vectors are all of one length"),
+        ({"pad": True}, "pooled vectors all have one length"),
     ],
 )
 def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
@@ -322,7 +324,6 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ([["cat"], ["a", "</S>"]], "text 1: a text holds '</S>'"),
         (["cat", None], "text 1: expected a string or a list of words, got NoneType"),
         ([["cat", 3]], "text 0: expected words, got int: 3"),
     ],
@@ -376,6 +377,109 @@ def test_what_cannot_be_is_told(embedder):
     with pytest.raises(UserError, match="no column 'text', but body"):
         embedder.as_map_fn()({"body": TEXTS_map_function})
     with pytest.raises(UserError, match="any order"):
-        embedder.as_map_fn(start="carry")
+        embedder.as_map_fn(initial_state="carry")
     with pytest.raises(UserError, match="pooling"):
         embedder.as_map_fn(pooling="median")
+
+
+# What users of other libraries type.
+
+
+def saved(folder: Path) -> Embedder:
+    make_model().save_pretrained(folder)
+    return Embedder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("output", ["pooled", "tokens"])
+def test_one_string_gives_what_it_gives_in_a_list(output: Any) -> None:
+    for text in ("the cat sat", ""):
+        (expected,) = WORD_MODEL.encode([text], output=output)
+        np.testing.assert_array_equal(WORD_MODEL.encode(text, output=output), expected)
+
+
+@given(TEXTS)
+@settings(max_examples=20, deadline=None)
+def test_normalised_vectors_have_length_one_and_the_same_direction(texts: list[list[str]]) -> None:
+    plain = WORD_MODEL.encode(texts).astype(np.float64)
+    found = WORD_MODEL.encode(texts, normalize=True)
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, plain / np.where(lengths == 0, 1, lengths), **CLOSE)
+    words = WORD_MODEL.encode(texts, output="tokens", normalize=True)
+    for text in words:
+        np.testing.assert_allclose(np.linalg.norm(text, axis=-1), 1, **CLOSE)
+
+
+def test_tensors_hold_what_arrays_hold() -> None:
+    vectors = WORD_MODEL.encode(SENTENCES, convert_to="torch")
+    assert isinstance(vectors, torch.Tensor)
+    np.testing.assert_array_equal(vectors.numpy(), WORD_MODEL.encode(SENTENCES))
+    words = WORD_MODEL.encode(SENTENCES, output="tokens", convert_to="torch")
+    assert [tuple(text.shape) for text in words] == [(3, 12), (1, 12), (7, 12)]
+    padded = WORD_MODEL.encode(SENTENCES, output="tokens", pad=True, convert_to="torch")
+    assert padded.mask.dtype == torch.bool
+    assert padded.vectors.shape == (3, 7, 12)
+    assert WORD_MODEL.encode("the cat", convert_to="torch").shape == (12,)
+    with pytest.raises(UserError, match="convert_to: expected numpy or torch, got 'list'"):
+        WORD_MODEL.encode(SENTENCES, convert_to="list")  # pyright: ignore
+
+
+def test_similarity_is_the_cosine_and_zero_without_words() -> None:
+    vectors = WORD_MODEL.encode([*SENTENCES, []])
+    found = WORD_MODEL.similarity(vectors, vectors[:2])
+    for row, a in enumerate(vectors.astype(np.float64)):
+        for column, b in enumerate(vectors[:2].astype(np.float64)):
+            norms = np.linalg.norm(a) * np.linalg.norm(b)
+            assert found[row, column] == pytest.approx(a @ b / norms if norms else 0, abs=1e-6)
+    assert WORD_MODEL.similarity(vectors[0], vectors[0]) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_progress_bar_is_shown_on_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
+    shown = WORD_MODEL.encode(SENTENCES, show_progress=True)
+    np.testing.assert_array_equal(shown, WORD_MODEL.encode(SENTENCES))
+    out, error = capfd.readouterr()
+    assert out == ""
+    assert "tokens/s" in error
+
+
+def test_repr_says_what_it_is(tmp_path: Path) -> None:
+    text = repr(saved(tmp_path / "model"))
+    for part in (str(tmp_path / "model"), "words", "2 layers of 12", "average", "dim=12", "cpu"):
+        assert part in text
+
+
+def test_a_pickle_holds_path_and_settings_not_weights(tmp_path: Path) -> None:
+    embedder = saved(tmp_path / "model")
+    embedder.mix = LayerMix(MixConfig(mix="trainable"), 3, 12)
+    embedder.mix.set_weights([0.2, 0.3, 0.5], 2.0)
+    pickled = pickle.dumps(embedder)
+    assert len(pickled) < 4096
+    again = pickle.loads(pickled)
+    np.testing.assert_array_equal(again.encode(SENTENCES), embedder.encode(SENTENCES))
+    with torch.no_grad():
+        next(embedder.model.parameters()).add_(1)
+    with pytest.raises(UserError, match="the weights have changed"):
+        pickle.dumps(embedder)
+    with pytest.raises(UserError, match="loaded from a folder"):
+        pickle.dumps(WORD_MODEL)
+
+
+def test_a_deep_copy_has_weights_of_its_own(tmp_path: Path) -> None:
+    embedder = saved(tmp_path / "model")
+    before = embedder.encode(SENTENCES)
+    copied = copy.deepcopy(embedder)
+    with torch.no_grad():
+        next(embedder.model.parameters()).add_(1)
+    np.testing.assert_array_equal(copied.encode(SENTENCES), before)
+    assert not np.allclose(embedder.encode(SENTENCES), before)
+
+
+def test_start_is_the_old_name_of_initial_state() -> None:
+    with pytest.warns(DeprecationWarning, match="initial_state"):
+        old = WORD_MODEL.encode(SENTENCES, start="warm")
+    np.testing.assert_array_equal(old, WORD_MODEL.encode(SENTENCES, initial_state="warm"))
+
+
+@pytest.mark.parametrize("texts", [None, 7, iter(["the cat"])])
+def test_what_is_no_list_of_texts_is_told(texts: Any) -> None:
+    with pytest.raises(UserError, match="expected a text or a list of texts"):
+        WORD_MODEL.encode(texts)

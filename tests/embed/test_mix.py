@@ -164,7 +164,7 @@ def test_a_learned_function_starts_as_the_average_and_adds_to_it() -> None:
 
 
 def test_a_function_of_another_size_cannot_be_added_to_the_average() -> None:
-    with pytest.raises(UserError, match="--no-function-average"):
+    with pytest.raises(UserError, match="leave function_dim out"):
         mix_of(mix="function", function_dim=DIM + 1)
 
 
@@ -292,14 +292,14 @@ def test_saved_and_loaded_a_mix_is_the_same(kind: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layer_weights": (0.5, 0.5)}, "expected 3 weights, one a layer, got 2"),
+        ({"layer_weights": (0.5, 0.5)}, "expected 3 weights, one per layer, got 2"),
         ({"layer_weights": (0.5, 0.6, 0.5)}, "expected a sum of 1, got 1.6"),
         ({"layer_weights": (0.0, 0.5, 0.5)}, "never gives exactly 0"),
         ({"mix": "frozen", "layer_weights": (-0.5, 0.5, 1.0)}, "numbers from 0 to 1"),
-        ({"mix": "average", "layer_weights": (1.0, 0.0, 0.0)}, "has none to set"),
-        ({"mix": "layer", "mix_layer": 3}, "there are layers 0 to 2"),
+        ({"mix": "average", "layer_weights": (1.0, 0.0, 0.0)}, "has no weights to set"),
+        ({"mix": "layer", "mix_layer": 3}, "layers 0 to 2"),
         ({"mix": "function", "gamma": 2.0}, "only a sum of layers is scaled"),
-        ({"mix": "frozen", "mix_pull": 0.1}, "no weights to pull"),
+        ({"mix": "frozen", "mix_pull": 0.1}, "no weights to regularise"),
         ({"mix_dropout": 1.0, "function_hidden": 0}, "2 problems"),
     ],
 )
@@ -309,7 +309,7 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(UserError, match="no weights to set"):
+    with pytest.raises(UserError, match="expected a trainable or frozen mix"):
         mix_of(mix="top").set_weights([0.2, 0.3, 0.5])
     with pytest.raises(UserError, match="expected 3 weights"):
         mix_of().set_weights([0.5, 0.5])

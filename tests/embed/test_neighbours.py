@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from elmo.embed.neighbours import (
     Neighbours,
     WordInText,
     cosines,
+    draw,
     find_neighbours,
     find_word,
 )
@@ -176,7 +178,7 @@ def test_a_sample_is_told_and_keeps_the_numbers(caplog: pytest.LogCaptureFixture
     [
         ("the cat sat", {}, "put it in a list"),
         (["a cat"], {"layer": 3}, "layers 0 to 2"),
-        (["a cat"], {"count": 0}, "count: must be positive"),
+        (["a cat"], {"count": 0}, "count: expected at least 1"),
         (["a cat", ["a", 7]], {}, "text 1: expected words, got int"),
         (["a cat", ["a", 7]], {"same_word": True}, "text 1: expected words, got int"),
     ],
@@ -250,3 +252,24 @@ def test_noise_does_not_change_the_order() -> None:
         nearest.take(TokenisedText(number, "", ["c"]), row)  # pyright: ignore
     assert [one.text_number for one in nearest.ranked()] == [0]
     assert nearest.ranked()[0].similarity == pytest.approx(0.5**0.5, abs=1e-6)
+
+
+# A sample is some of the things, in order, fair, and the same for the same seed.
+
+
+@given(st.integers(0, 60), st.integers(1, 80), st.integers(0, 5))
+def test_a_sample_is_some_of_all_in_their_order(count: int, size: int, seed: int) -> None:
+    # What is drawn may be of any kind: even things that have no order.
+    things = [{"number": number} for number in range(count)]
+    sample, total = draw(iter(things), size, seed)
+    numbers = [one["number"] for one in sample]
+    assert numbers == sorted(set(numbers))
+    assert set(numbers) <= set(range(count))
+    assert (len(numbers), total) == (min(size, count), count)
+    assert draw(things, size, seed) == (sample, total)
+
+
+def test_each_is_drawn_equally_often() -> None:
+    drawn = Counter(item for seed in range(3000) for item in draw(range(10), 3, seed)[0])
+    # 900 each are expected, with a standard deviation of 25.
+    assert all(abs(drawn[item] - 900) < 120 for item in range(10))

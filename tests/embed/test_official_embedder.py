@@ -76,7 +76,7 @@ def test_settings_are_those_of_any_other_model(files: tuple[Path, Path], tmp_pat
 
     mix = MixConfig(mix="top")
     plain = Embedder.from_official(*files, mix=mix)
-    half = Embedder.from_official(*files, mix=mix, precision="bf16")
+    half = Embedder.from_official(*files, mix=mix, dtype="bfloat16")
     np.testing.assert_array_equal(plain.encode(SENTENCES), plain.encode(SENTENCES, layer="top"))
     assert half.encode(SENTENCES).dtype == np.float32
     gap = np.abs(half.encode(SENTENCES) - plain.encode(SENTENCES)).max()
@@ -93,7 +93,7 @@ def test_a_fresh_start_is_the_carried_one_in_the_first_batch_alone(
     embedder = Embedder.from_official(*files)
     texts = [*SENTENCES, *SENTENCES]
     options: Any = {"output": "tokens", "layer": "all"}
-    carried = embedder.encode(texts, start="carry", slots=3, **options)
+    carried = embedder.encode(texts, initial_state="carry", slots=3, **options)
     fresh = embedder.encode(texts, **options)
     for number, (one, other) in enumerate(zip(carried, fresh, strict=True)):
         gap = np.abs(one - other).max()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,15 @@ from elmo.embed import ray as embed_ray
 from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import Embedder
 from elmo.embed.files import embed_text
-from elmo.embed.ray import embed_with_ray, find_files, is_address, refuse_taken
+from elmo.embed.ray import (
+    embed_with_ray,
+    find_files,
+    is_address,
+    read_file,
+    refuse_existing,
+)
 from elmo.errors import UserError
-from elmo.model_folder import LoadedModel
+from elmo.language_model import LanguageModel
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 
@@ -42,7 +47,7 @@ def memory():
 
 
 def texts(*sources: str) -> list[str]:
-    return [text for file in find_files(sources) for text in file.documents(ReadOptions())]
+    return [text for file in find_files(sources) for text in read_file(file, ReadOptions())]
 
 
 def test_folders_patterns_and_files_at_addresses(memory, tmp_path):
@@ -63,11 +68,11 @@ def test_what_is_wrong_is_told_with_the_address(memory):
 
 
 def test_what_is_there_is_not_overwritten(memory, tmp_path):
-    refuse_taken("memory://texts/new.parquet")
-    refuse_taken(str(tmp_path / "new.parquet"))
+    refuse_existing("memory://texts/new.parquet")
+    refuse_existing(str(tmp_path / "new.parquet"))
     for taken in ("memory://texts/b.txt", str(tmp_path)):
-        with pytest.raises(UserError, match="there already"):
-            refuse_taken(taken)
+        with pytest.raises(UserError, match="exists already"):
+            refuse_existing(taken)
 
 
 def test_addresses_are_told_from_paths():
@@ -92,7 +97,7 @@ def cluster() -> Iterator[None]:
 def embedder(vocabulary) -> Embedder:
     torch.manual_seed(0)
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
-    return Embedder(LoadedModel(model, TokenizerConfig()))
+    return Embedder(LanguageModel(model, TokenizerConfig()))
 
 
 @pytest.fixture
@@ -110,11 +115,11 @@ def rows(path: Path) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize(
     "config",
-    [EncodeConfig(), EncodeConfig(output="tokens", layer="all", start="warm")],
+    [EncodeConfig(), EncodeConfig(output="tokens", layer="all", initial_state="warm")],
     ids=["pooled", "tokens"],
 )
 def test_the_rows_are_those_of_one_process(embedder, sources, tmp_path, monkeypatch, config):
-    monkeypatch.setattr(embed_ray, "TEXTS_A_BLOCK", 8)
+    monkeypatch.setattr(embed_ray, "TEXTS_PER_BLOCK", 8)
     written = embed_with_ray(embedder, sources, tmp_path / "ray.parquet", config, workers=2)
     embed_text(embedder, sources, tmp_path / "local.parquet", config)
     mine, theirs = rows(tmp_path / "ray.parquet"), rows(tmp_path / "local.parquet")
@@ -130,7 +135,7 @@ def test_the_rows_are_those_of_one_process(embedder, sources, tmp_path, monkeypa
 
 
 def test_the_blocks_of_a_lost_worker_are_done_again(embedder, sources, tmp_path, monkeypatch):
-    monkeypatch.setattr(embed_ray, "TEXTS_A_BLOCK", 8)
+    monkeypatch.setattr(embed_ray, "TEXTS_PER_BLOCK", 8)
     died = tmp_path / "died"
 
     def deadly(text: str) -> list[str]:
@@ -139,7 +144,7 @@ def test_the_blocks_of_a_lost_worker_are_done_again(embedder, sources, tmp_path,
             os.kill(os.getpid(), signal.SIGKILL)
         return text.split()
 
-    loaded = LoadedModel(embedder.model, TokenizerConfig(tokenizer="custom"), {}, deadly)
+    loaded = LanguageModel(embedder.model, TokenizerConfig(tokenizer="custom"), {}, deadly)
     embed_with_ray(Embedder(loaded), sources, tmp_path / "ray.parquet", workers=2)
     assert died.exists(), "no worker was lost"
     embed_text(Embedder(loaded), sources, tmp_path / "local.parquet")
@@ -158,7 +163,7 @@ def test_addresses_are_read_and_written(embedder, sources, tmp_path):
     embed_text(embedder, sources, tmp_path / "local.parquet")
     mine, theirs = rows(tmp_path / "there.parquet"), rows(tmp_path / "local.parquet")
     assert [row["text"] for row in mine] == [row["text"] for row in theirs]
-    with pytest.raises(UserError, match="there already"):
+    with pytest.raises(UserError, match="exists already"):
         embed_with_ray(embedder, addresses, out)
 
 
@@ -167,13 +172,9 @@ def test_mistakes_are_told_and_leave_nothing(embedder, tmp_path):
     with pytest.raises(UserError, match=r"bad\.txt"):
         embed_with_ray(embedder, str(tmp_path / "bad.txt"), tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
-    (tmp_path / "bad.txt").write_text("fine\na <S> b\n")
-    spaced = Embedder(replace(embedder.loaded, tokenizer=TokenizerConfig(tokenizer="whitespace")))
-    with pytest.raises(UserError, match="text 1: a text holds '<S>'"):
-        embed_with_ray(spaced, str(tmp_path / "bad.txt"), tmp_path / "out.parquet")
     with pytest.raises(UserError, match="cannot be divided"):
         embed_with_ray(
-            embedder, str(tmp_path / "bad.txt"), tmp_path / "x", EncodeConfig(start="carry")
+            embedder, str(tmp_path / "bad.txt"), tmp_path / "x", EncodeConfig(initial_state="carry")
         )
 
 

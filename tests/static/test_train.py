@@ -22,11 +22,8 @@ from elmo.errors import ConfigError, UserError
 from elmo.static import train
 from elmo.static.train import (
     CorpusDocuments,
-    Progress,
     SkipGramConfig,
     SvdConfig,
-    WordsConfig,
-    corpus_vocabulary,
     count_pairs,
     encode_texts,
     factorise,
@@ -75,14 +72,20 @@ def test_the_sign_is_fixed_whatever_the_seed(matrix: Any) -> None:
 
 def test_words_of_a_topic_are_near_each_other() -> None:
     vocabulary, texts = topical_texts()
-    told: list[Progress] = []
+    told: list[tuple[str, int, int | None]] = []
+
+    def on_report(*report: Any) -> None:
+        told.append(report)
+
     documents = encode_texts(texts, vocabulary)
-    vectors = svd_vectors(documents, vocabulary, SvdConfig(dim=4, shift=1), told.append)
+    vectors = svd_vectors(
+        documents, vocabulary, SvdConfig(dim=4, shift=1), lambda *report: told.append(report)
+    )
     assert vectors.words == vocabulary.words[3:]
     for topic in TOPICS:
         for word in topic:
             assert {near.word for near in vectors.nearest(word, 4)} < set(topic)
-    assert [progress.stage.split()[0] for progress in told] == ["counting", "factorising"]
+    assert [stage.split()[0] for stage, _, _ in told] == ["counting", "factorising"]
 
 
 def test_the_same_seed_gives_the_same_vectors() -> None:
@@ -113,19 +116,23 @@ def test_a_text_without_pairs_is_refused() -> None:
 def test_the_stages_come_in_order(tmp_path: Path) -> None:
     texts = [" ".join(text) for text in topical_texts(1000)[1]]
     (tmp_path / "text.txt").write_text("\n".join(texts), encoding="utf-8")
-    told: list[Progress] = []
+    told: list[tuple[str, int, int | None]] = []
+
+    def on_report(*report: Any) -> None:
+        told.append(report)
+
     train_static(
         str(tmp_path / "text.txt"),
         SvdConfig(dim=2, shift=1),
         held_out_share=0,
         cache=tmp_path,
-        progress=told.append,
+        progress=on_report,
     )
     assert told[:2] == [
-        Progress("preparing the text", 1000),
-        Progress("counting pairs of words", 0, 1000),
+        ("preparing the text", 1000, None),
+        ("counting pairs of words", 0, 1000),
     ]
-    assert [one.stage.split()[0] for one in told[2:]] == ["factorising"]
+    assert [stage.split()[0] for stage, _, _ in told[2:]] == ["factorising"]
 
 
 # From a file to vectors: the same as from its words, and only from those to train on.
@@ -317,7 +324,7 @@ def test_no_word_of_a_long_text_is_passed_over() -> None:
         encode_texts([[word for text in texts for word in text] * 14, [], texts[0]], vocabulary),
         vocabulary.words,
         1,
-        lambda progress: None,
+        lambda *_: None,
     )
     lengths = [len(sentence) for sentence in sentences]
     assert lengths == [10_000, 10_000, 2_400, 8]
@@ -326,10 +333,16 @@ def test_no_word_of_a_long_text_is_passed_over() -> None:
 def test_progress_counts_texts_of_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "REPORT_EVERY", 100)
     vocabulary, texts = topical_texts()
-    told: list[Progress] = []
+    told: list[tuple[str, int, int | None]] = []
+
+    def on_report(*report: Any) -> None:
+        told.append(report)
+
     config = replace(CONFIG, epochs=2)
-    skip_gram_vectors(encode_texts(texts, vocabulary), vocabulary, config, told.append)
-    assert [(one.done, one.total) for one in told] == [(n, 400) for n in (100, 200, 300, 400)]
+    skip_gram_vectors(
+        encode_texts(texts, vocabulary), vocabulary, config, lambda *report: told.append(report)
+    )
+    assert [report[1:] for report in told] == [(n, 400) for n in (100, 200, 300, 400)]
 
 
 def test_wrong_settings_are_told() -> None:
@@ -353,7 +366,7 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 def test_a_corpus_gives_its_training_texts_as_often_as_asked(corpus: Corpus) -> None:
-    vocabulary = corpus_vocabulary(corpus, WordsConfig(min_count=2))
+    vocabulary = corpus.vocabulary(2, None)
     assert vocabulary.words == (*SPECIAL_WORDS, "a", "b")
     documents = CorpusDocuments(corpus, vocabulary)
     wanted = [[3, 4, 3, 2], [4, 3], [3], [2, 4]]
@@ -365,13 +378,13 @@ def test_a_corpus_gives_its_training_texts_as_often_as_asked(corpus: Corpus) -> 
 
 
 def test_the_vocabulary_has_at_most_so_many_words(corpus: Corpus) -> None:
-    vocabulary = corpus_vocabulary(corpus, WordsConfig(min_count=1, max_vocabulary=4))
+    vocabulary = corpus.vocabulary(1, 4)
     assert vocabulary.words == (*SPECIAL_WORDS, "a")
 
 
 def test_too_little_text_is_told(corpus: Corpus) -> None:
-    with pytest.raises(UserError, match="no word is seen 9 times; lower --min-count"):
-        corpus_vocabulary(corpus, WordsConfig(min_count=9))
+    with pytest.raises(UserError, match="no word occurs 9 times; lower --min-count"):
+        corpus.vocabulary(9, None)
 
 
 # Settings say everything that is wrong with them at once.
@@ -420,7 +433,7 @@ def test_every_problem_of_skip_gram_is_told() -> None:
         "seed",
         "negatives",
         "epochs",
-        "threads",
         "learning_rate",
         "subsample",
+        "threads",
     ]

@@ -1,16 +1,15 @@
-"""How the layers of a biLM become one vector a word."""
+"""Settings of encoding, of the layer mix, and of the search for neighbours."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
-# What is wanted of texts: which layer, pooled or a vector a word, read from which state.
+from elmo.config import Count, DropoutRate, NotNegative, Range, Seed
 
-
-Layer = int | Literal["mix", "top", "average", "all"]
+WordLayer = int | Literal["mix", "top", "average"]
+Layer = WordLayer | Literal["all"]
 Output = Literal["pooled", "tokens"]
 Start = Literal["zero", "warm", "carry"]
 POOLINGS = ("mean", "max", "first", "last")
@@ -22,20 +21,21 @@ class EncodeConfig:
     """How texts become vectors."""
 
     output: Output = "pooled"
-    """pooled: one vector a text; tokens: one a word."""
+    """pooled: one vector per text; tokens: one vector per word."""
     layer: Layer = "mix"
-    """A layer by number (0 is the word alone), top, average, all of them side by side, or mix:
-    the model's mix, which is the average where none was given."""
+    """A layer number (0: the words alone), top, average, all of them side by side, or mix: the mix
+    of the model, by default the average."""
     pooling: str = "mean"
     """How words become a text: mean, max, first, last, or several joined by '+'."""
-    start: Start = "zero"
-    """The state each text is read from. zero: always the same; warm: always that after a neutral
-    context; carry: that in which the text before was left, as the original ELMo does."""
+    normalize: bool = False
+    """Scale each vector to length 1."""
+    initial_state: Start = "zero"
+    """The state each text starts from. zero; warm: after a neutral context; carry: that after the
+    previous text, as in the original ELMo."""
     slots: int = 1
-    """For carry: texts read side by side, each going on from the one so many before it."""
+    """For carry: number of texts read side by side; text n continues text n - slots."""
     batch_tokens: int | None = None
-    """Words read in one step, padding included; longer texts are read in several. None: 8,192 to
-    32,768, the more, the smaller the model."""
+    """Tokens per batch, padding included; default: 8,192 to 32,768, more for smaller models."""
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -43,23 +43,26 @@ class EncodeConfig:
         return tuple(self.pooling.split("+"))
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        if self.output not in ("pooled", "tokens"):
+        """Yield what is wrong with these settings.
+
+        All of it, types included: `encode` asks this, which takes less time than `check`.
+        """
+        if self.output not in get_args(Output):
             yield f"output: expected pooled or tokens, got {self.output!r}"
         if isinstance(self.layer, str) and self.layer not in LAYERS:
             yield f"layer: expected a number or one of {', '.join(LAYERS)}; got {self.layer!r}"
+        if self.initial_state not in get_args(Start):
+            yield f"initial_state: expected zero, warm or carry; got {self.initial_state!r}"
         for name in self.poolings:
             if name not in POOLINGS:
                 known = ", ".join(POOLINGS)
-                yield f"pooling: expected {known}, or some of them joined by '+'; got {name!r}"
-        if self.start not in ("zero", "warm", "carry"):
-            yield f"start: expected zero, warm or carry; got {self.start!r}"
+                yield f"pooling: expected {known}, or several joined by '+'; got {name!r}"
         if self.slots < 1:
-            yield f"slots: must be positive, got {self.slots}"
-        if self.slots > 1 and self.start != "carry":
-            yield f"slots: only start=carry reads in slots, but start is {self.start!r}"
+            yield f"slots: expected at least 1, got {self.slots}"
+        if self.slots > 1 and self.initial_state != "carry":
+            yield f"slots: expected 1 unless initial_state is carry, got {self.slots}"
         if self.batch_tokens is not None and self.batch_tokens < 2:
-            yield f"batch_tokens: at least 2 are needed, got {self.batch_tokens}"
+            yield f"batch_tokens: expected at least 2, got {self.batch_tokens}"
 
 
 TOLERANCE = 1e-4
@@ -70,35 +73,35 @@ MixKind = Literal["trainable", "frozen", "function", "layer", "top", "average", 
 
 @dataclass(frozen=True, kw_only=True)
 class MixConfig:
-    """What is made of the layers."""
+    """How the layers of a word become one vector."""
 
     mix: MixKind = "trainable"
     """trainable: a weighted sum, weights and scale learned; frozen: the same, fixed; function: a
     small network over all layers; layer, top: one of them; average; concatenation."""
     layer_weights: tuple[float, ...] | None = None
-    """Weights of the sum, normalised, layer 0 first: those to start from (trainable) or to keep
-    (frozen). None: equal ones (trainable), or drawn at random (frozen)."""
+    """Weights of the sum, normalised, layer 0 first: initial ones (trainable) or fixed ones
+    (frozen). Default: equal (trainable) or drawn at random (frozen)."""
     gamma: float = 1.0
-    """The scale of the sum: the one to start from (trainable) or to keep."""
+    """Scale of the sum: its initial value (trainable) or its fixed one."""
     mix_seed: int = 0
-    """What is drawn follows from it."""
-    mix_layer: int = 0
-    """Which layer, for the kind `layer`; 0 is the word alone."""
-    function_hidden: int = 128
-    """Units of the learned function's hidden layer."""
-    function_dim: int | None = None
-    """Size of the learned function's output; none: that of a layer."""
+    """Seed of random weights and of dropout."""
+    mix_layer: Annotated[int, Range(0)] = 0
+    """The layer of a mix of the kind `layer`; 0 is the word alone."""
+    function_hidden: Count = 128
+    """Hidden units of the learned function."""
+    function_dim: Count | None = None
+    """Output size of the learned function; default: that of a layer."""
     function_average: bool = True
-    """Whether the learned function starts as the average of the layers and learns what to add to
-    it; otherwise it starts at random."""
+    """The learned function is added to the average of the layers and starts at zero; otherwise it
+    stands alone and starts at random."""
     function_activation: Literal["relu", "tanh", "gelu"] = "relu"
-    """The learned function's non-linearity."""
+    """Activation of the learned function."""
     layer_norm: bool = False
-    """Bring each word's vector to mean 0 and variance 1, layer by layer, before mixing."""
-    mix_dropout: float = 0.0
-    """Share of the mix dropped in training."""
-    mix_pull: float = 0.0
-    """Strength of the pull of the learned weights towards the average (the paper's lambda)."""
+    """Normalise each layer of a word to mean 0 and variance 1 before mixing."""
+    mix_dropout: DropoutRate = 0.0
+    """Dropout rate of the mixed vectors in training."""
+    mix_pull: NotNegative = 0.0
+    """Regularisation of the learned weights towards the average (the paper's lambda)."""
 
     @property
     def is_sum(self) -> bool:
@@ -108,33 +111,18 @@ class MixConfig:
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
         if self.layer_weights is not None:
-            yield from self._weight_problems(self.layer_weights)
-        if not math.isfinite(self.gamma):
-            yield f"gamma: expected a number, got {self.gamma}"
+            if self.mix not in ("trainable", "frozen"):
+                yield f"layer_weights: a mix of the kind {self.mix!r} has no weights to set"
+            yield from weight_problems(self.layer_weights, positive=self.mix == "trainable")
         if self.gamma != 1 and not self.is_sum:
             yield f"gamma: only a sum of layers is scaled, but the mix is a {self.mix}"
-        if self.mix_layer < 0:
-            yield f"mix_layer: layers are counted from 0, got {self.mix_layer}"
-        if self.function_hidden < 1:
-            yield f"function_hidden: must be positive, got {self.function_hidden}"
-        if self.function_dim is not None and self.function_dim < 1:
-            yield f"function_dim: must be positive, got {self.function_dim}"
-        if not 0 <= self.mix_dropout < 1:
-            yield f"mix_dropout: expected a share from 0 to below 1, got {self.mix_dropout}"
-        if not 0 <= self.mix_pull < math.inf:
-            yield f"mix_pull: expected 0 or more, got {self.mix_pull}"
         if self.mix_pull and self.mix != "trainable":
-            yield f"mix_pull: there are no weights to pull in a mix that is {self.mix}"
-
-    def _weight_problems(self, weights: Sequence[float]) -> Iterable[str]:
-        if self.mix not in ("trainable", "frozen"):
-            yield f"layer_weights: a mix of the kind {self.mix!r} has none to set"
-        yield from weight_problems(weights, positive=self.mix == "trainable")
+            yield f"mix_pull: a mix that is {self.mix} has no weights to regularise"
 
 
 def weight_problems(weights: Sequence[float], *, positive: bool) -> Iterable[str]:
     """Yield what is wrong with the weights of a sum; learned ones (`positive`) are never 0."""
-    if any(not 0 <= weight < math.inf for weight in weights):
+    if any(not 0 <= weight < float("inf") for weight in weights):
         yield f"layer_weights: expected numbers from 0 to 1, got {list(weights)}"
     elif abs(sum(weights) - 1) > TOLERANCE:
         yield f"layer_weights: expected a sum of 1, got {sum(weights):g} from {list(weights)}"
@@ -145,49 +133,30 @@ def weight_problems(weights: Sequence[float], *, positive: bool) -> Iterable[str
         )
 
 
-# What counts as a neighbour of a word in a sentence, and how many are wanted.
-
-
-WordLayer = int | Literal["top", "average", "mix"]
 Distinct = Literal["phrase", "word", "none"]
-WORD_LAYERS = ("top", "average", "mix")
-DISTINCT = ("phrase", "word", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourConfig:
-    """Which words of a corpus are compared, by which of their vectors."""
+    """Which words of a corpus are compared, and by which of their vectors."""
 
-    count: int = 10
-    """How many neighbours to find."""
+    count: Count = 10
+    """Number of neighbours to find."""
     layer: WordLayer = "top"
-    """A layer by number (0 is the word alone), top, average, or the model's mix. The higher, the
-    more the sentence counts; the lower, the more the word itself."""
+    """A layer number (0: the word alone), top, average, or the model's mix. Higher layers depend
+    more on the sentence, lower ones on the word itself."""
     same_word: bool = False
-    """Only other occurrences of the same word, letter by letter: its senses in the corpus."""
+    """Search only other occurrences of the same word, case included: its senses in the corpus."""
     distinct: Distinct = "phrase"
-    """Of what to show only the nearest. phrase: of the same word with the same two words on either
-    side, since news is full of near copies; word: of the same word; none: show all. Case does not
-    matter."""
-    texts: int = 20_000
-    """How many texts to search: a random sample, where there are more; of those with the word, if
-    only the same word counts."""
-    seed: int = 0
-    """Which random sample."""
-    occurrence: int = 1
-    """Which one is meant where the word is in the sentence several times, counted from 1."""
-    batch_tokens: int | None = None
-    """Words read in one step, padding included; longer texts are read in several. None: 8,192 to
-    32,768, the more, the smaller the model."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        for name in ("count", "texts", "occurrence"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
-        if isinstance(self.layer, str) and self.layer not in WORD_LAYERS:
-            yield f"layer: expected a number or one of {', '.join(WORD_LAYERS)}; got {self.layer!r}"
-        if self.distinct not in DISTINCT:
-            yield f"distinct: expected one of {', '.join(DISTINCT)}; got {self.distinct!r}"
-        if self.batch_tokens is not None and self.batch_tokens < 2:
-            yield f"batch_tokens: at least 2 are needed, got {self.batch_tokens}"
+    """Show only the nearest of several equal ones. phrase: the same word between the same two words
+    on either side (news is full of near copies); word: the same word; none: show all. Case is
+    ignored."""
+    texts: Count = 20_000
+    """Number of texts to search: a random sample of the corpus or, with same_word, of the texts
+    that contain the word."""
+    seed: Seed = 0
+    """Seed of the sample."""
+    occurrence: Count = 1
+    """Which occurrence is meant if the sentence contains the word several times, from 1."""
+    batch_tokens: Annotated[int, Range(2)] | None = None
+    """Tokens per batch, padding included; default: 8,192 to 32,768, more for smaller models."""

@@ -1,6 +1,6 @@
-"""Texts become vectors: tokenise, read texts of similar length, mix the layers, pool the words.
+"""Texts to vectors: tokenise, batch texts of similar length, run the biLM, mix layers, pool words.
 
-The same call gives the same vectors, bit by bit; which texts are read together changes them by less
+The same call gives the same vectors, bit by bit; which texts share a batch changes them by less
 than 1e-6.
 """
 
@@ -8,42 +8,52 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from warnings import warn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from elmo.bilm.lstm import LSTMState
+from elmo.bilm.lstm import WeightsSnapshot
 from elmo.bilm.model import BiLM, BiLMState, LayerOutputs
-from elmo.config import BILM
-from elmo.embed.config import EncodeConfig, Layer, MixConfig, Output, Start
+from elmo.config import SHIPPED, check, model_name
+from elmo.embed.config import EncodeConfig, Layer, MixConfig, NeighbourConfig, Output, Start
 from elmo.embed.mix import LayerMix
 from elmo.errors import ConfigError, UserError
 from elmo.files import sha256
 from elmo.language_model import LanguageModel
-from elmo.model_folder import WEIGHTS, Text, load_tensors, save_tensors
-from elmo.text.batching import group_by_length, pack_texts
+from elmo.model_folder import WEIGHTS, Text, load_tensors, require_inside, save_tensors
+from elmo.runtime import compute_precision
+from elmo.text.batching import group_by_length
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS
-from elmo.training.optim import compute_precision
 
 log = logging.getLogger(__name__)
 
+if TYPE_CHECKING:
+    from elmo.embed.files import EmbeddedFile
+    from elmo.embed.neighbours import Neighbour
+    from elmo.text.config import ReadOptions
+
 Vectors = NDArray[np.float32]
+Precision = Literal["fp32", "bf16", "auto"]
+Dtype = Literal["float32", "bfloat16"] | Precision | torch.dtype
 OnTexts = Callable[[int, int], None]
-"""Called with how many more texts, and words of them, are done."""
-Texts = TypeVar("Texts", bound=Iterable[Text])
+"""Called after each batch with the number of texts and of words in it."""
 
 BATCHES_AT_ONCE = 4
-"""Texts are sorted by length within so many batches, which are then in memory together."""
+"""Texts are sorted by length within this many batches, which are in memory together."""
 CONTEXT_WORDS = 32
-"""The warm state is that after so many of the most frequent words, which say little."""
+"""The warm state is that after this many of the most frequent words: a neutral context."""
 FILE = "start_state.safetensors"
 CHECKSUM = "model_sha256"
 
@@ -51,17 +61,37 @@ CHECKSUM = "model_sha256"
 class Padded(NamedTuple):
     """One row per text, (texts, longest, dim), or (texts, layers, longest, dim) for all layers."""
 
-    vectors: Vectors
-    mask: NDArray[np.bool_]
+    vectors: Any
+    """An array, or a tensor with convert_to="torch"."""
+    mask: Any
     """True where there is a word, (texts, longest)."""
 
 
+class EncodeOptions(TypedDict, total=False):
+    """Options of every form of `Embedder.encode`, for type checkers."""
+
+    layer: Layer
+    pooling: str
+    normalize: bool
+    initial_state: Start
+    slots: int
+    batch_tokens: int | None
+    show_progress: bool
+    progress: Listener | None
+    start: Start | None
+
+
 class Embedder:
-    """A biLM, and a mix of its layers, that turn texts into vectors.
+    """Turns texts into vectors with a biLM and a mix of its layers.
 
     >>> embedder = Embedder.from_pretrained()
-    >>> embedder.encode(["Oil prices fell .", "It rained ."]).shape
-    (2, 512)
+    >>> embedder.encode("Oil prices fell .").shape == (embedder.dim,)
+    True
+    >>> vectors = embedder.encode(["Oil prices fell .", "It rained ."])
+    >>> embedder.similarity(vectors, vectors).shape
+    (2, 2)
+
+    A pickled embedder holds the path of its model and its settings, not the weights.
     """
 
     def __init__(
@@ -76,37 +106,45 @@ class Embedder:
         self.model = loaded.model
         mix = mix or MixConfig(mix="average")
         if isinstance(mix, MixConfig):
-            mix = LayerMix(mix, 1 + self.layers, self.width)
-        if (mix.layers, mix.dim) != (1 + self.layers, self.width):
+            mix = LayerMix(mix, 1 + self.num_layers, self.width)
+        if (mix.layers, mix.dim) != (1 + self.num_layers, self.width):
             raise UserError(
-                f"the mix is made for {mix.layers} layers of {mix.dim} numbers, but the model has "
-                f"{1 + self.layers} of {self.width}"
+                f"expected a mix of {1 + self.num_layers} layers of size {self.width}, as the "
+                f"model has, got {mix.layers} layers of size {mix.dim}"
             )
         self.mix = mix.to(self.model.device)
         self._start_state = start_state
+        self._weights = WeightsSnapshot.of(list(self.model.parameters()))
 
     @classmethod
     def from_pretrained(
         cls,
-        path: Path | str = BILM,
+        path: Path | str = SHIPPED,
         *,
         device: str = "cpu",
-        precision: Literal["fp32", "bf16", "auto"] = "fp32",
+        dtype: Dtype = "float32",
         mix: LayerMix | MixConfig | None = None,
-        custom_tokenizer: Tokenizer | None = None,
+        custom_tokenizer: Tokenizer | str | None = None,
+        precision: Precision | None = None,
     ) -> Embedder:
         """Load a model.
 
         Args:
-            path: a model folder, ours or official; default: the news model that comes with elmo.
+            path: a model folder of any format, an archive of one, a name that `elmo models` lists
+                ("manylangs/de"), hf:USER/REPO@REVISION or an https:// address; "default" is the
+                model that comes with elmo.
             device: "cpu", "cuda", "mps", …
-            precision: auto computes in bf16 if the processor has units for it.
+            dtype: of the matrix products; "auto" is bfloat16 if the processor has units for it.
+                Vectors are float32 always.
             mix: how layers become one vector; default: their average.
-            custom_tokenizer: for a model that was trained with one.
+            custom_tokenizer: for a model that was trained with one; or, for any model, a name:
+                "spacy:de", "module:function".
+            precision: deprecated name of `dtype`: "fp32", "bf16" or "auto".
         """
         loaded = LanguageModel.from_pretrained(path, device, custom_tokenizer)
-        loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
-        return cls(loaded, mix=mix, start_state=load_start_state(Path(path), loaded.model))
+        loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
+        assert loaded.path is not None
+        return cls(loaded, mix=mix, start_state=load_start_state(loaded.path, loaded.model))
 
     @classmethod
     def from_official(
@@ -114,132 +152,255 @@ class Embedder:
         options: Path | str,
         weights: Path | str,
         *,
-        vocabulary: Path | str | None = None,
-        token_vectors: Path | str | None = None,
-        device: str = "cpu",
-        precision: Literal["fp32", "bf16", "auto"] = "fp32",
         mix: LayerMix | MixConfig | None = None,
-        custom_tokenizer: Tokenizer | None = None,
+        dtype: Dtype = "float32",
+        precision: Precision | None = None,
+        **settings: Any,
     ) -> Embedder:
-        """Load the two files of an official model, wherever they are.
-
-        Args:
-            options: options.json.
-            weights: the .hdf5 file.
-            vocabulary: one word per line; default: the vocab*.txt in the folder of the options.
-            token_vectors: an HDF5 file with one vector per word of the vocabulary, as
-                `elmo embed --words` writes it: these are looked up, and only other words spelled.
-            device, precision, mix, custom_tokenizer: as in `from_pretrained`.
-        """
-        loaded = LanguageModel.from_official(
-            options,
-            weights,
-            vocabulary=vocabulary,
-            token_vectors=token_vectors,
-            device=device,
-            custom_tokenizer=custom_tokenizer,
-        )
-        loaded.model.compute_dtype = compute_precision(precision, loaded.model.device)
+        """Load the two files of an official model; see `LanguageModel.from_official`."""
+        loaded = LanguageModel.from_official(options, weights, **settings)
+        loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
         return cls(loaded, mix=mix)
 
+    def save_pretrained(self, path: Path | str) -> None:
+        """Write the model to a new folder, which `from_pretrained` loads."""
+        self.loaded.save_pretrained(path)
+
+    def push_to_hub(self, repo: str, **options: Any) -> str:
+        """Upload the model to a model hub; see `LanguageModel.push_to_hub`."""
+        return self.loaded.push_to_hub(repo, **options)
+
     @property
-    def layers(self) -> int:
-        """How many LSTM layers there are above layer 0, the words alone."""
+    def num_layers(self) -> int:
+        """Number of LSTM layers; layer 0, the words alone, is not counted."""
         return self.model.config.layers
 
     @property
     def width(self) -> int:
-        """The size of one layer's vector: both directions."""
+        """Size of one layer's vector, both directions together."""
         return 2 * self.model.config.width
+
+    @property
+    def dim(self) -> int:
+        """Size of a mixed vector."""
+        return self.mix.output_dim
 
     @cached_property
     def warm_state(self) -> BiLMState:
-        """The state after a neutral context: stored with the model, or computed now."""
+        """The state after a neutral context: stored with the model, or computed on first use."""
         return self._start_state or warm_state(self.model)
 
     def store_start_state(self, folder: Path | str) -> None:
-        """Write the warm state into the model's folder, to be used from then on."""
+        """Save the warm state in the model's folder; later loads use it."""
         save_start_state(Path(folder), self.warm_state)
 
     @overload
     def encode(
-        self, texts: str, *, output: Output = "pooled", layer: Layer = "mix", pooling: str = "mean",
-        pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> Vectors: ...  # fmt: skip
+        self,
+        texts: str,
+        *,
+        output: Output = "pooled",
+        convert_to: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodeOptions],
+    ) -> Vectors: ...
     @overload
     def encode(
-        self, texts: Sequence[Text], *, output: Literal["pooled"] = "pooled", layer: Layer = "mix",
-        pooling: str = "mean", pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> Vectors: ...  # fmt: skip
+        self,
+        texts: Sequence[Text],
+        *,
+        output: Literal["pooled"] = "pooled",
+        convert_to: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodeOptions],
+    ) -> Vectors: ...
     @overload
     def encode(
-        self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
-        pad: Literal[False] = False, start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> list[Vectors]: ...  # fmt: skip
+        self,
+        texts: Sequence[Text],
+        *,
+        output: Literal["tokens"],
+        pad: Literal[False] = False,
+        convert_to: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodeOptions],
+    ) -> list[Vectors]: ...
     @overload
     def encode(
-        self, texts: Sequence[Text], *, output: Literal["tokens"], layer: Layer = "mix",
-        pad: Literal[True], start: Start = "zero",
-        slots: int = 1, batch_tokens: int | None = None, progress: Listener | None = None,
-    ) -> Padded: ...  # fmt: skip
+        self,
+        texts: Sequence[Text],
+        *,
+        output: Literal["tokens"],
+        pad: Literal[True],
+        convert_to: Literal["numpy", "torch"] = "numpy",
+        **options: Unpack[EncodeOptions],
+    ) -> Padded: ...
+    @overload
     def encode(
         self,
         texts: str | Sequence[Text],
         *,
         output: Output = "pooled",
+        convert_to: Literal["torch"],
+        **options: Unpack[EncodeOptions],
+    ) -> Any: ...
+    def encode(
+        self,
+        texts: str | Sequence[Text],
+        *,
+        output: Output = "pooled",
+        layer: Layer = "mix",
+        pooling: str = "mean",
+        normalize: bool = False,
         pad: bool = False,
+        convert_to: Literal["numpy", "torch"] = "numpy",
+        initial_state: Start = "zero",
+        slots: int = 1,
+        batch_tokens: int | None = None,
+        show_progress: bool = False,
         progress: Listener | None = None,
-        **settings: Any,
-    ) -> Vectors | list[Vectors] | Padded:
+        start: Start | None = None,
+    ) -> Any:
         """Turn texts into vectors.
 
         Args:
             texts: strings, or lists of words; one string gives the result of that text alone.
             output: "pooled", one vector per text, or "tokens", one vector per word.
-            pad: give tokens as one array with a mask.
-            progress: called with a `Progress` after every batch.
-            settings: layer, pooling, start, slots, batch_tokens: see `EncodeConfig`.
+            layer: "mix", "top", "average", "all" of them side by side, or a number: 0 is the words
+                alone.
+            pooling: "mean", "max", "first", "last", or several joined by "+".
+            normalize: scale each vector to length 1.
+            pad: return tokens as one array with a mask.
+            convert_to: "numpy", or "torch" for tensors on the CPU.
+            initial_state: the state each text starts from: "zero"; "warm", after a neutral context;
+                or "carry", that after the previous text, as the original ELMo does.
+            slots: for "carry": number of texts read side by side.
+            batch_tokens: tokens per batch; default: 8,192 to 32,768; more for smaller models.
+            show_progress: show a progress bar on standard error.
+            progress: called with a `Progress` after each batch.
+            start: deprecated name of `initial_state`.
 
         Returns:
-            pooled: an array (texts, dim), or (texts, layers, dim) for layer="all"; a text without
-            words gives zeros. tokens: for each text an array (words, dim) or (layers, words, dim);
-            with `pad`, one `Padded`.
+            pooled: (texts, dim), or (texts, layers, dim) for layer="all"; a text without words
+            gives zeros. tokens: for each text (words, dim) or (layers, words, dim); with `pad`, one
+            `Padded`.
         """
         if pad and output == "pooled":
-            raise UserError("pad: pooled vectors are all of one length; use output='tokens'")
-        encoder = self.encoder(EncodeConfig(output=output, **settings))
-        if isinstance(texts, str):
-            (vectors,) = self._encode(encoder, [texts], progress, 1)
-            return vectors
-        vectors = list(self._encode(encoder, texts, progress, len(texts)))
-        if pad:
-            return padded(vectors, encoder.row_shape)
-        if output == "tokens":
-            return vectors
-        return np.stack(vectors) if vectors else np.zeros((0, *encoder.row_shape), np.float32)
+            raise UserError("pad: pooled vectors all have one length; use output='tokens'")
+        if start is not None:
+            warn("encode: start is now initial_state", DeprecationWarning, stacklevel=2)
+            initial_state = start
+        if convert_to not in ("numpy", "torch"):
+            raise UserError(f"convert_to: expected numpy or torch, got {convert_to!r}")
+        encoder = self.encoder(
+            EncodeConfig(
+                output=output,
+                layer=layer,
+                pooling=pooling,
+                normalize=normalize,
+                initial_state=initial_state,
+                slots=slots,
+                batch_tokens=batch_tokens,
+            )
+        )
+        single = isinstance(texts, str)
+        batch: Sequence[Text] = [texts] if isinstance(texts, str) else texts
+        if not hasattr(batch, "__len__"):
+            raise UserError(
+                f"expected a text or a list of texts, got {type(texts).__name__}; for an iterator "
+                "use encode_iter"
+            )
+        with progress_bar(len(batch)) if show_progress else nullcontext() as bar:
+            vectors = list(self._encode(encoder, batch, progress or bar, len(batch)))
+        result: Any = vectors
+        if single:
+            result = vectors[0]
+        elif pad:
+            result = padded(vectors, encoder.row_shape)
+        elif output == "pooled":
+            empty = np.zeros((0, *encoder.row_shape), np.float32)
+            result = np.stack(vectors) if vectors else empty
+        return to_tensors(result) if convert_to == "torch" else result
 
     def encode_iter(
         self, texts: Iterable[Text], *, progress: Listener | None = None, **settings: Any
     ) -> Iterator[Vectors]:
-        """Yield the vectors of each of any number of texts, a few in memory at a time."""
+        """Yield the vectors of each text; only a few texts are in memory at a time.
+
+        `settings` are those of `EncodeConfig`.
+        """
         if isinstance(texts, str):
             raise UserError("expected several texts, got one string; put it in a list: [text]")
         encoder = self.encoder(EncodeConfig(**settings))
         return self._encode(encoder, texts, progress, None)
 
+    def similarity(self, a: Any, b: Any) -> Vectors:
+        """Cosine similarity of each vector in `a` with each in `b`, (len(a), len(b)).
+
+        A vector of zeros, that of a text without words, has similarity 0 with all others.
+        """
+        left, right = (torch.as_tensor(np.atleast_2d(vectors)).float() for vectors in (a, b))
+        return (functional.normalize(left) @ functional.normalize(right).T).numpy()
+
+    def nearest(
+        self, word: str | int, sentence: Text, corpus: Iterable[Text], k: int = 10, **settings: Any
+    ) -> tuple[Neighbour, ...]:
+        """The words of a corpus that are nearest to a word in its sentence, the nearest first.
+
+        Args:
+            word: a word of the sentence, or its index.
+            sentence: a string or a list of words; texts that equal it are left out.
+            corpus: texts to search.
+            k: how many.
+            **settings: fields of `NeighbourConfig`, such as `layer="top"` or `same_word=True`.
+
+        >>> corpus = ["The court ruled on Monday .", "They left the tennis court early ."]
+        >>> embedder.nearest("court", "She won on the clay court .", corpus, k=1)[0].word
+        'court'
+        """
+        from elmo.embed.neighbours import find_neighbours
+
+        config = NeighbourConfig(count=k, **settings)
+        return find_neighbours(self, word, sentence, corpus, config).neighbours
+
+    def encode_files(
+        self,
+        sources: Sequence[str] | str,
+        out: Path | str,
+        *,
+        read: ReadOptions | None = None,
+        fresh: bool = False,
+        show_progress: bool = False,
+        **settings: Any,
+    ) -> EmbeddedFile:
+        """Write the vectors of the texts in files to a file; the same call resumes after a kill.
+
+        Memory is bounded, however long the texts are; `load_vectors` reads the file.
+
+        Args:
+            sources: files, folders, patterns, addresses, '-' (standard input) or 'ag_news'.
+            out: .npz, .parquet, .h5, .hdf5, .npy, .csv or .tsv.
+            read: how texts are found in the files, such as `ReadOptions(column="body")`.
+            fresh: start over, rather than resume what an earlier call left unfinished.
+            show_progress: show a progress bar on standard error.
+            **settings: as in `encode`: output, layer, pooling, normalize, …
+
+        >>> embedder.encode_files("texts.txt", "vectors.npz").texts
+        1000
+        """
+        from elmo.embed.files import embed_text
+
+        config = EncodeConfig(**settings)
+        with progress_bar(None) if show_progress else nullcontext() as bar:
+            return embed_text(self, sources, out, config, read=read, fresh=fresh, progress=bar)
+
     def as_map_fn(self, column: str = "text", into: str = "vector", **settings: Any) -> MapFunction:
         """A function for Hugging Face's datasets: `rows.map(embedder.as_map_fn(), batched=True)`.
 
-        It adds a column of vectors; settings are those of `encode`.
+        It adds a column of vectors; settings are those of `EncodeConfig`.
         """
         return MapFunction(self, EncodeConfig(**settings), column, into)
 
     def encoder(self, config: EncodeConfig) -> Encoder:
-        """What encodes tokenised texts with these settings."""
-        start = self.warm_state if config.start == "warm" else None
+        """An `Encoder` of tokenised texts with these settings."""
+        start = self.warm_state if config.initial_state == "warm" else None
         return Encoder(self.model, config, self.mix, start)
 
     def _encode(
@@ -251,13 +412,82 @@ class Embedder:
     ) -> Iterator[Vectors]:
         on_texts = None if progress is None else Pace(progress, total).add
         tokens = BATCHES_AT_ONCE * encoder.batch_tokens
-        for chunk in portions(tokenised(self.loaded, texts), tokens, encoder.config.slots):
-            tell_empty(chunk)
+        for chunk in chunks_of(tokenised(self.loaded, texts), tokens, encoder.config.slots):
+            tell_empty(chunk, self.model)
             yield from encoder.encode([text.words for text in chunk], on_texts)
+
+    def __repr__(self) -> str:
+        config = self.model.config
+        name = "in memory" if self.loaded.path is None else model_name(self.loaded.path)
+        return (
+            f"Embedder({name!r}, {config.input}, {config.layers} layers of "
+            f"{self.width}, mix={self.mix.config.mix}, dim={self.dim}, {self.model.device})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.loaded.path is None or self.loaded.custom_tokenizer is not None:
+            raise UserError(
+                "expected an embedder that was loaded from a folder and has no custom tokenizer; "
+                "save this one with save_pretrained, and pickle what from_pretrained loads"
+            )
+        if not self._weights.is_still(WeightsSnapshot.of(list(self.model.parameters()))):
+            raise UserError(
+                "the weights have changed since they were loaded, and a pickle holds only the path "
+                "of the model; save it with save_pretrained, and pickle what from_pretrained loads"
+            )
+        mix = {name: value.cpu().numpy() for name, value in self.mix.state_dict().items()}
+        dtype = {torch.bfloat16: "bfloat16"}.get(self.model.compute_dtype, "float32")
+        path = model_name(self.loaded.path)
+        return _unpickled, (path, str(self.model.device), dtype, self.mix.config, mix)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Embedder:
+        loaded = replace(self.loaded, model=deepcopy(self.model, memo))
+        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=self._start_state)
+
+
+def _unpickled(
+    path: str, device: str, dtype: Any, config: MixConfig, mix: dict[str, NDArray[Any]]
+) -> Embedder:
+    embedder = Embedder.from_pretrained(path, device=device, dtype=dtype, mix=config)
+    embedder.mix.load_state_dict({name: torch.from_numpy(value) for name, value in mix.items()})
+    return embedder
+
+
+def _compute_dtype(dtype: Dtype, precision: Precision | None, device: torch.device) -> torch.dtype:
+    if precision is not None:
+        warn("precision is now dtype: float32, bfloat16 or auto", DeprecationWarning, stacklevel=3)
+        return compute_precision(precision, device)
+    name = str(dtype).removeprefix("torch.")
+    name = {"float32": "fp32", "bfloat16": "bf16"}.get(name, name)
+    if name not in ("fp32", "bf16", "auto"):
+        raise UserError(f"dtype: expected float32, bfloat16 or auto, got {dtype!r}")
+    return compute_precision(name, device)
+
+
+def to_tensors(vectors: Any) -> Any:
+    """An array, a list or a `Padded` of arrays, as tensors that share their memory."""
+    if isinstance(vectors, Padded):
+        return Padded(*(torch.from_numpy(array) for array in vectors))
+    if isinstance(vectors, list):
+        return [torch.from_numpy(array) for array in cast("list[Vectors]", vectors)]
+    return torch.from_numpy(vectors)
+
+
+@contextmanager
+def progress_bar(total: int | None) -> Generator[Listener]:
+    """A progress bar on standard error, with speed and time left."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True)) as bar:
+        task = bar.add_task("encoding", total=total)
+        yield lambda done: bar.update(
+            task, completed=done.texts, description=f"{done.tokens_per_second:,.0f} tokens/s"
+        )
 
 
 class Encoder:
-    """Turns tokenised texts into vectors; with start="carry", a call resumes from the last one."""
+    """Encodes tokenised texts; with initial_state="carry", a call continues from the last state."""
 
     def __init__(
         self, model: BiLM, config: EncodeConfig, mix: LayerMix, start: BiLMState | None = None
@@ -272,8 +502,7 @@ class Encoder:
         layer, top = config.layer, model.config.layers
         if isinstance(layer, int) and not 0 <= layer <= top:
             raise UserError(
-                f"layer {layer} was asked for, but this model has layers 0 to {top}, 0 being the "
-                "words alone"
+                f"layer: expected one of layers 0 to {top}, 0 being the words alone, got {layer}"
             )
         several = layer in ("mix", "average", "all")
         self._layers = list(range(1 + top)) if several else [top if layer == "top" else layer]
@@ -295,7 +524,7 @@ class Encoder:
         self, texts: Sequence[Sequence[str]], on_texts: OnTexts | None = None
     ) -> list[Vectors]:
         """The vectors of each text: (dim,), (words, dim) or, for all layers, one dimension more."""
-        carry, model = self.config.start == "carry", self.model
+        carry, model = self.config.initial_state == "carry", self.model
         if carry:
             slots = self.config.slots
             groups = [range(n, min(n + slots, len(texts))) for n in range(0, len(texts), slots)]
@@ -303,21 +532,15 @@ class Encoder:
             groups = groups_of(texts, self.batch_tokens)
         vectors: dict[int, Vectors] = {}
         for group in groups:
-            batch = pack_texts(
-                [texts[index] for index in group],
-                model.vocabulary,
-                spelled=model.spelled,
-                read_end=carry,
-            )
+            batch = model.pack([texts[index] for index in group], read_end=carry)
             state = self.state
-            if state is not None:  # one state per slot, or the same one for all texts
-                state = state.select(
-                    slice(len(group)) if carry else torch.zeros_like(batch.layout.last)
-                )
-            upto = None if carry else self._layers[-1]
-            outputs = model.layers(batch.to(model.device), state, upto=upto)
-            if carry:
-                self.state = outputs.state
+            if state is not None and carry:  # one state per slot; new slots start from zeros
+                state = state.resized(len(group))
+            elif state is not None:  # the same state for all texts
+                state = state.select(torch.zeros_like(batch.layout.last))
+            outputs = model.layers(batch, state, upto=None if carry else self._layers[-1])
+            if carry:  # slots without a text keep their state
+                self.state = outputs.state.followed_by(self.state)
             vectors.update(zip(group, self._vectors(outputs), strict=True))
             if on_texts is not None:
                 on_texts(len(group), sum(len(texts[index]) for index in group))
@@ -333,22 +556,21 @@ class Encoder:
             mixed = layers[0] if len(layers) == 1 else layers.mean(0)
         texts = torch.split(mixed.float(), list(outputs.batch.lengths), dim=-2)
         if self.config.output == "pooled":
-            pooled = torch.stack([pool(text, self.config.poolings) for text in texts])
-            return list(pooled.cpu().numpy())
+            texts = torch.stack([pool(text, self.config.poolings) for text in texts])
+        if self.config.normalize:
+            texts = [functional.normalize(text, dim=-1) for text in texts]
         # Copied, so that the vectors of one text do not keep those of all others in memory.
         return [text.cpu().numpy().copy() for text in texts]
 
 
 def groups_of(texts: Sequence[Sequence[str]], batch_tokens: int) -> list[list[int]]:
-    """Indices of texts of similar length together; one longer than a batch is read alone."""
-    lengths = np.array(
-        [len(words) + 1 for words in texts], np.int64
-    )  # with the boundary that is read first
+    """Group the indices of texts of similar length; a text longer than a batch is a group."""
+    lengths = np.array([1 + len(words) for words in texts], np.int64)  # with the start boundary
     return [group.tolist() for group in group_by_length(lengths, batch_tokens)]
 
 
 def usual_batch_tokens(model: BiLM) -> int:
-    """The default number of tokens per batch: 8,192 to 32,768, the more, the smaller the model."""
+    """The default number of tokens per batch: 8,192 to 32,768; more for smaller models."""
     return min(max((1 << 22) // model.config.hidden, 8192), 32768)
 
 
@@ -368,7 +590,7 @@ def pool(vectors: Tensor, poolings: Sequence[str]) -> Tensor:
 
 
 def padded(vectors: Sequence[Vectors], row_shape: tuple[int, ...]) -> Padded:
-    """Put arrays of (words, dim) or (layers, words, dim) side by side."""
+    """Pad arrays of (words, dim) or (layers, words, dim) to one array."""
     longest = max((text.shape[-2] for text in vectors), default=0)
     array = np.zeros((len(vectors), *row_shape[:-1], longest, row_shape[-1]), np.float32)
     mask = np.zeros((len(vectors), longest), np.bool_)
@@ -393,13 +615,13 @@ class TokenisedText:
 def tokenised(
     loaded: LanguageModel, texts: Iterable[Text], first: int = 0
 ) -> Iterator[TokenisedText]:
-    """Cut texts into words; an error names the index of the text, counted from `first`."""
+    """Tokenise texts; an error names the index of the text, counted from `first`."""
     for number, text in enumerate(cast("Iterable[Any]", texts), start=first):
         try:
             if not isinstance(text, str | Iterable):
                 raise UserError(f"expected a string or a list of words, got {type(text).__name__}")
             words: Any = text if isinstance(text, str) else list(cast("Iterable[Any]", text))
-            wrong = [] if words is text else [one for one in words if not isinstance(one, str)]
+            wrong = [] if words is text else [word for word in words if not isinstance(word, str)]
             if wrong:
                 raise UserError(f"expected words, got {type(wrong[0]).__name__}: {wrong[0]!r:.60}")
             yield TokenisedText(number, cast("Text", text), loaded.words(words))
@@ -407,10 +629,10 @@ def tokenised(
             raise UserError(f"text {number}: {error}") from None
 
 
-def portions(
+def chunks_of(
     texts: Iterable[TokenisedText], tokens: int, multiple: int = 1
 ) -> Iterator[list[TokenisedText]]:
-    """Chunks of about so many tokens; how many texts each has, but for the last, is a multiple."""
+    """Chunks of about `tokens` tokens; all but the last have a multiple of `multiple` texts."""
     chunk: list[TokenisedText] = []
     size = 0
     for text in texts:
@@ -423,15 +645,23 @@ def portions(
         yield chunk
 
 
-def tell_empty(texts: Iterable[TokenisedText]) -> None:
-    """Log which texts have no words, and so no vectors but zeros."""
-    numbers = [str(text.number) for text in texts if not text.words]
-    if numbers:
-        shown = ", ".join(numbers[:10]) + (", …" if len(numbers) > 10 else "")
-        log.warning("texts without words, their vectors are zeros: text %s", shown)
+def tell_empty(texts: Sequence[TokenisedText], model: BiLM) -> None:
+    """Warn about texts without words, and about those of which a word model knows none."""
+
+    def tell(what: str, numbers: Sequence[int]) -> None:
+        if numbers:
+            shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+            log.warning("%s: text %s", what, shown)
+
+    empty = [text.number for text in texts if not text.words]
+    tell("texts without words, their vectors are zeros", empty)
+    if not model.spelled:
+        ids = model.vocabulary.ids
+        strange = [t.number for t in texts if t.words and not any(word in ids for word in t.words)]
+        tell("texts of which the model knows no word, their vectors say nothing", strange)
 
 
-# The state before the first word, if it is not zeros.
+# The initial state, if it is not zeros.
 
 
 @torch.no_grad()
@@ -442,16 +672,15 @@ def warm_state(model: BiLM, context: Sequence[str] | None = None) -> BiLMState:
     """
     first = len(SPECIAL_WORDS)
     words = model.vocabulary.words[first : first + CONTEXT_WORDS] if context is None else context
-    batch = pack_texts([words], model.vocabulary, spelled=model.spelled, read_end=True)
-    return model.layers(batch.to(model.device)).state
+    return model.layers(model.pack([words], read_end=True)).state
 
 
 def save_start_state(folder: Path, state: BiLMState) -> None:
-    """Store a state in a model folder, with the checksum of the weights that it belongs to."""
+    """Save a state in a model folder, with the checksum of the weights that it belongs to."""
     if not (folder / WEIGHTS).exists():
         raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
     checksum = torch.frombuffer(bytearray.fromhex(sha256(folder / WEIGHTS)), dtype=torch.uint8)
-    save_tensors(folder / FILE, {**state_tensors(state), CHECKSUM: checksum})
+    save_tensors(folder / FILE, {**state.tensors(), CHECKSUM: checksum})
 
 
 def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:
@@ -459,6 +688,7 @@ def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:
     path = folder / FILE
     if not path.exists():
         return None
+    require_inside(folder, path)
     tensors = load_tensors(path)
     checksum = tensors.pop(CHECKSUM, torch.zeros(0, dtype=torch.uint8))
     if checksum.numpy().tobytes().hex() != sha256(folder / WEIGHTS):
@@ -468,35 +698,20 @@ def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:
     return state_of_tensors(tensors, model, path)
 
 
-def state_tensors(state: BiLMState) -> dict[str, Tensor]:
-    """A state as named tensors."""
-    return {
-        f"{direction}.{number}.{part}": tensor
-        for direction, layers in zip(BiLMState._fields, state, strict=True)
-        for number, layer in enumerate(layers)
-        for part, tensor in zip(LSTMState._fields, layer, strict=True)
-    }
-
-
 def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiLMState:
-    """What `state_tensors` returned, on the model's device."""
+    """What `BiLMState.tensors` returned, on the model's device, if it fits the model."""
     sizes = {"output": (model.config.width,), "cell": (model.config.hidden,)}
     expected = {
-        f"{direction}.{number}.{part}": size
+        f"{direction}.{number}.{name}": size
         for direction in BiLMState._fields
         for number in range(model.config.layers)
-        for part, size in sizes.items()
+        for name, size in sizes.items()
     }
     if {name: tensor.shape[1:] for name, tensor in tensors.items()} != expected:
         raise UserError(f"{path} is not a state of this model; delete it, or store it again")
-    stacks = [
-        tuple(
-            LSTMState(*(tensors[f"{direction}.{number}.{part}"].to(model.device) for part in sizes))
-            for number in range(model.config.layers)
-        )
-        for direction in BiLMState._fields
-    ]
-    return BiLMState(*stacks)
+    return BiLMState.from_tensors(
+        {name: tensor.to(model.device) for name, tensor in tensors.items()}
+    )
 
 
 # Progress, and the function for Hugging Face's datasets.
@@ -504,22 +719,22 @@ def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiL
 
 @dataclass(frozen=True)
 class Progress:
-    """How much of a job is done."""
+    """Progress of a job."""
 
     texts: int
     total: int | None
-    """How many texts there are, if that is known."""
+    """Number of texts, if known."""
     tokens: int
     tokens_per_second: float
     seconds_left: float | None
-    """None if the number of texts is not known."""
+    """None if the number of texts is unknown."""
 
 
 Listener = Callable[[Progress], None]
 
 
 class Pace:
-    """Counts texts and words from now on, and tells the listener."""
+    """Counts texts and words, and reports speed and time left to a listener."""
 
     def __init__(self, listener: Listener, total: int | None, done: int = 0) -> None:
         self._listener = listener
@@ -530,7 +745,7 @@ class Pace:
         self._since = time.monotonic()
 
     def add(self, texts: int, tokens: int) -> None:
-        """Count what was done since the last call."""
+        """Add what was done since the last call."""
         self._texts += texts
         self._tokens += tokens
         elapsed = max(1e-9, time.monotonic() - self._since)
@@ -543,7 +758,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class MapFunction:
-    """Columns of a batch in, a column of vectors out."""
+    """Maps the columns of a batch to a column of vectors."""
 
     embedder: Embedder
     config: EncodeConfig
@@ -551,10 +766,9 @@ class MapFunction:
     into: str
 
     def __post_init__(self) -> None:
-        if problems := list(self.config.problems()):
-            raise ConfigError(problems)
-        if self.config.start == "carry":
-            raise UserError("start: batches may come in any order, so no state can be carried")
+        check(self.config)
+        if self.config.initial_state == "carry":
+            raise UserError("initial_state: batches come in any order, so no state can be carried")
 
     def __call__(self, rows: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """The vectors of a batch's texts."""

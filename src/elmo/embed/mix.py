@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Size, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import check
 from elmo.embed.config import MixConfig, weight_problems
 from elmo.errors import ConfigError, UserError
 
-# Layers that do not learn, side by side: layer 0, the same for both directions, is held once.
-
 
 @dataclass(frozen=True)
 class PackedLayers:
-    """The layers of some texts, in half precision as a rule; computed with in single precision."""
+    """The layers of a frozen biLM side by side; layer 0, equal in both directions, is stored once.
+
+    Usually stored in half precision; every result is in single precision.
+    """
 
     values: Tensor  # (batch, words, (1 + 2 * layers) * width)
     width: int
 
     @classmethod
     def of(cls, layers: Tensor, precision: torch.dtype | None = None) -> PackedLayers:
-        """Pack (1 + layers, batch, words, 2 * width), in another precision if one is given."""
-        number, texts, words, dim = layers.shape
-        shape = (texts, words, number * dim - dim // 2)
+        """Pack (1 + layers, batch, words, 2 * width), converted to `precision`."""
+        count, texts, words, dim = layers.shape
+        shape = (texts, words, count * dim - dim // 2)
         values = torch.empty(shape, dtype=precision or layers.dtype, device=layers.device)
         values[..., : dim // 2] = layers[0, ..., : dim // 2]
         others = torch.split(values[..., dim // 2 :], dim, dim=2)
-        for layer, into in zip(layers[1:], others, strict=True):
-            into.copy_(layer)
+        for source, target in zip(layers[1:], others, strict=True):
+            target.copy_(source)
         return cls(values, dim // 2)
 
     @property
     def exact(self) -> Tensor:
-        """The values in single precision, or better."""
+        """The values in single precision or better."""
         return self.values.to(self._dtype)
 
     def unpacked(self) -> Tensor:
@@ -47,40 +47,40 @@ class PackedLayers:
         return self.spread(self.exact).permute(2, 0, 1, 3)
 
     def summed(self, factors: Tensor) -> Tensor:
-        """The sum of the layers, each times its factor, (batch, words, 2 * width); no gradient."""
-        shares = [float(factor) for factor in factors.detach().cpu().unbind()]
+        """The weighted sum of the layers, (batch, words, 2 * width), without a gradient."""
+        weights = [float(factor) for factor in factors.detach().cpu().unbind()]
         texts, words, _ = self.values.shape
-        parts = self.values.view(texts, words, 2 * len(shares) - 1, self.width)
+        parts = self.values.view(texts, words, 2 * len(weights) - 1, self.width)
         layers = [parts[:, :, :1], *torch.split(parts[:, :, 1:], 2, dim=2)]
-        counted = [number for number, share in enumerate(shares) if share]
-        kind, where = self._dtype, self.values.device
-        total = torch.empty(texts, words, 2, self.width, dtype=kind, device=where)
-        first = counted[0] if counted else 0
-        total.copy_(layers[first])
-        if shares[first] != 1:
-            total.mul_(shares[first])
-        for number in counted[1:]:
-            total.add_(layers[number], alpha=shares[number])
+        # One buffer, converted on the way: no layer is ever copied to single precision as a whole.
+        shape = (texts, words, 2, self.width)
+        total = torch.zeros(shape, dtype=self._dtype, device=self.values.device)
+        for layer, weight in zip(layers, weights, strict=True):
+            if weight:
+                total.add_(layer, alpha=weight)
         return total.flatten(2)
 
-    def at(self, places: Tensor) -> Tensor:
-        """Of each number of a vector the layers at its own word, (batch, 1 + layers, 2 * width)."""
-        halves = places.view(len(places), 2, self.width)
+    def at(self, positions: Tensor) -> Tensor:
+        """Gather all layers, each feature at its own word: (batch, 1 + layers, 2 * width).
+
+        `positions`, (batch, 2 * width), has the word of each feature, as `max(dim=1)` returns it.
+        """
+        halves = positions.view(len(positions), 2, self.width)
         parts = torch.split(self.values, self.width, dim=2)
-        # Layer 0 is asked twice, the parts of all others once, forward and backward in turn.
-        found = [parts[0].gather(1, halves)]
-        for number, part in enumerate(parts[1:]):
-            found.append(part.gather(1, halves[:, number % 2, None]))
-        return torch.cat(found, dim=1).view(len(places), -1, 2 * self.width).to(self._dtype)
+        # Layer 0 serves both directions; the other parts alternate forward, backward.
+        layers = [parts[0].gather(1, halves)]
+        for index, part in enumerate(parts[1:]):
+            layers.append(part.gather(1, halves[:, index % 2, None]))
+        return torch.cat(layers, dim=1).view(len(positions), -1, 2 * self.width).to(self._dtype)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Numbers that lie as the packed ones do, by layer: (…, size), (…, 1 + layers, dim)."""
+        """Unpack values of the packed size, (…, size), by layer: (…, 1 + layers, 2 * width)."""
         doubled = torch.cat([values[..., : self.width], values], dim=-1)
         layers = doubled.shape[-1] // (2 * self.width)
         return doubled.view(*values.shape[:-1], layers, 2 * self.width)
 
     def folded(self, weights: Tensor) -> Tensor:
-        """Weights of all layers' numbers, (…, (1 + layers) * dim), as weights of the packed."""
+        """Fold weights over unpacked layers, (…, (1 + layers) * dim), into weights over packed."""
         forward, backward = weights[..., : self.width], weights[..., self.width : 2 * self.width]
         return torch.cat([forward + backward, weights[..., 2 * self.width :]], dim=-1)
 
@@ -89,35 +89,29 @@ class PackedLayers:
         return torch.promote_types(self.values.dtype, torch.float32)
 
 
-# Dropout by a given source of chance.
-
-
-LONG, SHORT = torch.iinfo(torch.int64), torch.iinfo(torch.int16)
-STEPS = 1 << SHORT.bits
-
-
-def dropped(values: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Drop a share of the values and scale up the others; nothing without `random`."""
-    if random is None or share == 0:
+def dropped(values: Tensor, rate: float, random: torch.Generator | None) -> Tensor:
+    """Dropout with its own generator; without `random` nothing is dropped."""
+    if random is None or rate == 0:
         return values
-    kept = _kept(values.shape, share, random).to(values.dtype)
-    return values * kept.mul_(1 / (1 - share))
-
-
-def _kept(shape: Size, share: float, random: torch.Generator) -> Tensor:
-    """Which values stay. To draw takes longest, so each draw of 64 bits decides on four values."""
-    count = math.prod(shape)
+    # Drawing random numbers takes most of the time: each draw of 64 bits decides on four values.
+    count = values.numel()
     draws = torch.empty(-(-count // 4), dtype=torch.int64, device=random.device)
-    draws.random_(LONG.min, None, generator=random)
-    bits = draws.view(torch.int16)[:count].view(shape)
-    return bits >= SHORT.min + min(round(share * STEPS), STEPS - 1)
+    draws.random_(torch.iinfo(torch.int64).min, None, generator=random)
+    bits = draws.view(torch.int16)[:count].view(values.shape)
+    threshold = torch.iinfo(torch.int16).min + min(round(rate * (1 << 16)), (1 << 16) - 1)
+    return values * (bits >= threshold).to(values.dtype).mul_(1 / (1 - rate))
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 
 
 class LayerMix(nn.Module):
-    """Mixes (layers, …, words, dim) into (…, words, output_dim)."""
+    """Mixes (layers, …, words, dim) into (…, words, output_dim).
+
+    >>> mix = LayerMix(MixConfig(mix="trainable"), layers=3, dim=512)
+    >>> mix(torch.randn(3, 7, 512)).shape
+    torch.Size([7, 512])
+    """
 
     fixed: Tensor
     scale: Tensor
@@ -125,10 +119,16 @@ class LayerMix(nn.Module):
     def __init__(self, config: MixConfig, layers: int, dim: int) -> None:
         super().__init__()
         check(config)
-        _check_layers(config, layers)
+        if config.mix == "layer" and config.mix_layer >= layers:
+            raise UserError(
+                f"mix_layer: expected one of layers 0 to {layers - 1}, got {config.mix_layer}"
+            )
+        if config.layer_weights is not None:
+            _check_count(config.layer_weights, layers)
         self.config = config
         self.layers = layers
         self.dim = dim
+        self.is_sum = config.is_sum
         random = torch.Generator().manual_seed(config.mix_seed)
         self.logits: nn.Parameter | None = None
         self.function: nn.Sequential | None = None
@@ -136,11 +136,16 @@ class LayerMix(nn.Module):
             start = config.layer_weights or (1 / layers,) * layers
             self.logits = nn.Parameter(_logits(start))
             self.scale = nn.Parameter(torch.tensor(config.gamma))
-        elif config.is_sum:
+        elif self.is_sum:
             self.register_buffer("fixed", _fixed_weights(config, layers, random))
             self.register_buffer("scale", torch.tensor(config.gamma))
         elif config.mix == "function":
-            _check_size(config, dim)
+            if config.function_average and config.function_dim not in (None, dim):
+                raise UserError(
+                    f"function_dim: a learned function of size {config.function_dim} cannot be "
+                    f"added to the average of layers of size {dim}; leave function_dim out, or set "
+                    "function_average to false"
+                )
             self.function = _network(config, layers * dim, config.function_dim or dim, random)
 
     @property
@@ -152,43 +157,50 @@ class LayerMix(nn.Module):
 
     @property
     def learned_factors(self) -> Tensor | None:
-        """What layers are multiplied by to be summed; none where the mix is fixed, or more."""
+        """gamma * s of a trainable mix that is nothing but a weighted sum; otherwise None."""
         plain = not (self.config.layer_norm or self.config.mix_dropout)
-        return self.scale * self._shares() if self.logits is not None and plain else None
+        return self.scale * self._weights() if self.logits is not None and plain else None
 
     @property
     def weights(self) -> tuple[float, ...] | None:
-        """The share of each layer, normalised; none where layers are not summed."""
-        if not self.config.is_sum:
+        """The normalised weight s of each layer; None if layers are not summed."""
+        if not self.is_sum:
             return None
-        return tuple(float(share) for share in self._shares().detach().cpu().unbind())
+        return tuple(float(weight) for weight in self._weights().detach().cpu().unbind())
 
     @property
     def gamma(self) -> float | None:
-        """The scale of the sum; none where layers are not summed."""
-        return float(self.scale.detach()) if self.config.is_sum else None
+        """The scale of the sum; None if layers are not summed."""
+        return float(self.scale.detach()) if self.is_sum else None
+
+    def extra_repr(self) -> str:
+        """What `repr` shows: the kind of mix, and its weights if it is a sum."""
+        shown = f"{self.config.mix}, {self.layers} layers of {self.dim}"
+        if self.weights is None:
+            return shown
+        weights = ", ".join(f"{weight:.3f}" for weight in self.weights)
+        return f"{shown}, weights ({weights}), gamma {self.gamma:.3f}"
 
     def set_weights(self, weights: Sequence[float], gamma: float | None = None) -> None:
-        """Set the normalised weights and, if given, the scale, of a trainable or frozen mix."""
-        given = tuple(weights)
+        """Set the weights, normalised to sum 1, and gamma, of a trainable or frozen mix."""
+        weights = tuple(weights)
         if self.config.mix not in ("trainable", "frozen"):
-            raise UserError(f"a mix of the kind {self.config.mix!r} has no weights to set")
-        problems = list(weight_problems(given, positive=self.logits is not None))
-        if problems:
+            raise UserError(f"expected a trainable or frozen mix, got {self.config.mix!r}")
+        if problems := list(weight_problems(weights, positive=self.logits is not None)):
             raise ConfigError(problems)
-        _check_number(given, self.layers)
+        _check_count(weights, self.layers)
         with torch.no_grad():
             if self.logits is not None:
-                self.logits.copy_(_logits(given))
+                self.logits.copy_(_logits(weights))
             else:
-                self.fixed.copy_(_normalised(given))
+                self.fixed.copy_(_normalised(weights))
             if gamma is not None:
                 self.scale.fill_(gamma)
 
     def penalty(self) -> Tensor:
-        """What the pull towards the average adds to a loss: pull * |w|^2, as in the paper.
+        """The regularisation λ|w|² of the paper, to be added to a loss.
 
-        w are the weights before the softmax, whose norm is least when all layers weigh alike.
+        w are the weights before the softmax: their norm is smallest when all layers weigh the same.
         """
         if self.logits is None:
             return torch.zeros(())
@@ -197,9 +209,9 @@ class LayerMix(nn.Module):
     def forward(
         self, layers: Tensor | PackedLayers, random: torch.Generator | None = None
     ) -> Tensor:
-        """Mix; `random` draws the dropout, and without it nothing is dropped.
+        """Mix the layers; `random` draws the dropout, default: no dropout.
 
-        A learned function gives something at padding too: mask what is made of it.
+        A learned function has non-zero outputs at padding too: mask them.
         """
         if isinstance(layers, PackedLayers):
             mixed = self._combine_packed(layers)
@@ -213,8 +225,8 @@ class LayerMix(nn.Module):
         if self.config.mix in ("layer", "top"):
             layer = layers[_chosen(self.config, self.layers)]
             return layer if self.config.gamma == 1 else self.scale * layer
-        if self.config.is_sum:
-            return torch.einsum("l,l...d->...d", (self.scale * self._shares()).to(layers), layers)
+        if self.is_sum:
+            return torch.einsum("l,l...d->...d", (self.scale * self._weights()).to(layers), layers)
         side_by_side = layers.movedim(0, -2).flatten(-2)  # (…, words, layers * dim)
         if self.function is None:
             return side_by_side
@@ -222,8 +234,8 @@ class LayerMix(nn.Module):
         return learned + layers.mean(0) if self.config.function_average else learned
 
     def _combine_packed(self, packed: PackedLayers) -> Tensor:
-        """The same without unpacking, where that can be."""
-        is_fixed_sum = self.config.is_sum and self.logits is None
+        """The same on packed layers, without unpacking them if the mix allows it."""
+        is_fixed_sum = self.is_sum and self.logits is None
         if self.config.layer_norm or not (is_fixed_sum or self.function is not None):
             return self._combine(packed.unpacked())
         if self.function is None:
@@ -236,34 +248,17 @@ class LayerMix(nn.Module):
             return learned
         return learned + packed.summed(torch.full((self.layers,), 1 / self.layers))
 
-    def _shares(self) -> Tensor:
+    def _weights(self) -> Tensor:
         return self.fixed if self.logits is None else self.logits.softmax(dim=0)
 
 
-def _check_layers(config: MixConfig, layers: int) -> None:
-    if config.mix == "layer" and config.mix_layer >= layers:
-        raise UserError(
-            f"layer {config.mix_layer} was asked for, but there are layers 0 to {layers - 1}"
-        )
-    if config.layer_weights is not None:
-        _check_number(config.layer_weights, layers)
-
-
-def _check_size(config: MixConfig, dim: int) -> None:
-    if config.function_average and config.function_dim not in (None, dim):
-        raise UserError(
-            f"a learned function of size {config.function_dim} cannot be added to the average of "
-            f"layers of size {dim}; use --no-function-average, or leave --function-dim out"
-        )
-
-
-def _check_number(weights: Sequence[float], layers: int) -> None:
+def _check_count(weights: Sequence[float], layers: int) -> None:
     if len(weights) != layers:
-        raise UserError(f"expected {layers} weights, one a layer, got {len(weights)}")
+        raise UserError(f"expected {layers} weights, one per layer, got {len(weights)}")
 
 
 def _logits(weights: Sequence[float]) -> Tensor:
-    """The numbers of least norm whose softmax the weights are."""
+    """The vector of least norm whose softmax is `weights`."""
     logs = np.log(np.array(weights, np.float64))
     return torch.from_numpy(logs - logs.mean()).float()
 
@@ -271,29 +266,23 @@ def _logits(weights: Sequence[float]) -> Tensor:
 def _fixed_weights(config: MixConfig, layers: int, random: torch.Generator) -> Tensor:
     if config.mix == "average":
         return torch.full((layers,), 1 / layers)
+    if config.mix == "frozen" and config.layer_weights is not None:
+        return _normalised(config.layer_weights)
     if config.mix == "frozen":
-        return (
-            _drawn(layers, random)
-            if config.layer_weights is None
-            else _normalised(config.layer_weights)
-        )
+        # Normalised exponentials: uniform over all weights of sum 1.
+        parts = -torch.rand(layers, generator=random, dtype=torch.float64).neg().log1p()
+        return (parts / parts.sum()).float()
     return functional.one_hot(torch.tensor(_chosen(config, layers)), layers).float()
 
 
 def _chosen(config: MixConfig, layers: int) -> int:
-    """Which layer is the mix, where it is a single one."""
+    """The layer that a mix of a single layer selects."""
     return config.mix_layer if config.mix == "layer" else layers - 1
 
 
 def _normalised(weights: Sequence[float]) -> Tensor:
-    given = np.array(weights, np.float64)
-    return torch.from_numpy(given / given.sum()).float()
-
-
-def _drawn(layers: int, random: torch.Generator) -> Tensor:
-    """Weights drawn so that all of sum 1 are equally likely."""
-    parts = -torch.rand(layers, generator=random, dtype=torch.float64).neg().log1p()
-    return (parts / parts.sum()).float()
+    values = np.array(weights, np.float64)
+    return torch.from_numpy(values / values.sum()).float()
 
 
 def _network(
@@ -306,6 +295,6 @@ def _network(
     for linear in (first, last):
         nn.init.xavier_uniform_(linear.weight, generator=random)
         nn.init.zeros_(linear.bias)
-    if config.function_average:
+    if config.function_average:  # starts as the average itself, and learns what to add
         nn.init.zeros_(last.weight)
     return nn.Sequential(first, ACTIVATIONS[config.function_activation](), last)

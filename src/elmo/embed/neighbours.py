@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
+import random
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +21,12 @@ from elmo.embed.embedder import (
     Pace,
     TokenisedText,
     Vectors,
-    portions,
+    chunks_of,
     tokenised,
 )
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
 from elmo.model_folder import Text
-from elmo.text.inspect import draw
 
 __all__ = ["Neighbour", "NeighbourConfig", "Neighbours", "find_neighbours"]
 
@@ -33,6 +35,7 @@ DECIMALS = 6
 vectors by less, so equal words stay equal and in the order of the corpus."""
 WORDS_AROUND = 2
 """On either side, in a phrase that is shown only once."""
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -103,25 +106,48 @@ def find_neighbours(
     )
     model = embedder.loaded
     query = find_word(model, word, sentence, config.occurrence)
+    if not model.model.spelled and query.word not in model.vocabulary.ids:
+        log.warning(
+            "%r is unknown to the model, which tells it from no other such word", query.word
+        )
 
     numbered: Iterable[tuple[int, Text]] = enumerate(corpus)
     if config.same_word:
         # Texts without the word would be read in vain.
         texts = tokenised(model, corpus)
         numbered = ((text.number, text.text) for text in texts if query.word in text.words)
-    sample = draw(numbered, config.texts, config.seed)
-    if len(sample.items) < sample.of:
-        size, total = f"{len(sample.items):,}", f"{sample.of:,}"
-        log.info("searching a random sample: %s of %s texts", size, total)
+    sample, total = draw(numbered, config.texts, config.seed)
+    if len(sample) < total:
+        log.info("searching a random sample: %s of %s texts", f"{len(sample):,}", f"{total:,}")
 
     closest = Nearest(query, encoder.encode([query.words])[0][query.position], config)
-    pace = None if progress is None else Pace(progress, len(sample.items))
-    words = _tokenised_sample(model, sample.items)
-    for portion in portions(words, BATCHES_AT_ONCE * encoder.batch_tokens):
-        vectors = encoder.encode([text.words for text in portion], pace and pace.add)
-        for text, rows in zip(portion, vectors, strict=True):
+    pace = None if progress is None else Pace(progress, len(sample))
+    words = _tokenised_sample(model, sample)
+    for chunk in chunks_of(words, BATCHES_AT_ONCE * encoder.batch_tokens):
+        vectors = encoder.encode([text.words for text in chunk], pace and pace.add)
+        for text, rows in zip(chunk, vectors, strict=True):
             closest.take(text, rows)
-    return Neighbours(query, len(sample.items), tuple(closest.ranked()))
+    return Neighbours(query, len(sample), tuple(closest.ranked()))
+
+
+def draw(things: Iterable[T], size: int, seed: int) -> tuple[list[T], int]:
+    """Draw `size` items, or all if there are no more; only the sample is held in memory.
+
+    Returns:
+        The sample, in the order in which its items came, and the number of all items.
+    """
+    generator = random.Random(seed)
+    count = 0
+
+    def keyed() -> Iterable[tuple[float, int, T]]:
+        nonlocal count
+        for thing in things:
+            yield generator.random(), count, thing
+            count += 1
+
+    # The smallest of random keys are a fair sample; keys and positions decide, never the items.
+    drawn = heapq.nsmallest(size, keyed(), key=lambda entry: entry[:2])
+    return [thing for _, _, thing in sorted(drawn, key=lambda entry: entry[1])], count
 
 
 def _tokenised_sample(
@@ -203,7 +229,7 @@ class Nearest:
         if len(self._neighbours) > self._config.count:
             del self._neighbours[max(self._neighbours, key=lambda k: _rank(self._neighbours[k]))]
         if len(self._neighbours) == self._config.count:
-            self._floor = min(one.similarity for one in self._neighbours.values())
+            self._floor = min(hit.similarity for hit in self._neighbours.values())
 
     def _identity(self, neighbour: Neighbour) -> Hashable:
         """What no two neighbours may have in common: position, word or phrase."""

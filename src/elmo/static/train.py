@@ -1,4 +1,4 @@
-"""Static word vectors, to compare ELMo with: counted and factorised, or by skip-gram.
+"""Static word vectors, to compare ELMo with: counted and factorised, by skip-gram, or distilled.
 
 Free of torch, since `elmo static --help` imports the settings from here.
 """
@@ -9,24 +9,26 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.config import check
+from elmo.config import BILM, Count, DropoutRate, Fraction, Positive, Range, check
 from elmo.errors import UserError, require_extra
+from elmo.static.contextual import ContextualConfig, contextual_vectors
 from elmo.static.vectors import Floats, StaticVectors
 from elmo.text.config import ReadOptions
 from elmo.text.corpus import Corpus, CorpusRequest, prepare
 from elmo.text.sources import resolve
 from elmo.text.tokenizer import TokenizerConfig
-from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MAX_SEED = 2**32 - 1
+    from elmo.language_model import LanguageModel
+
 TOKENS_AT_ONCE = 1 << 20
 """Pairs are counted in chunks of this many tokens, which bounds memory; texts are not split."""
 MAX_SENTENCE = 10_000
@@ -41,26 +43,16 @@ Ids = NDArray[np.int64]
 class WordsConfig:
     """Settings of both methods."""
 
-    window: int = 5
+    window: Count = 5
     """Context words on either side; contexts do not cross texts."""
-    dim: int = 300
+    dim: Count = 300
     """Numbers per vector."""
-    min_count: int = 3
+    min_count: Count = 3
     """Words seen less often get no vector and are no context."""
-    max_vocabulary: int | None = 100_000
-    """Keep at most this many words, the most frequent ones."""
-    seed: int = 0
+    max_vocabulary: Annotated[int, Range(4)] | None = 100_000
+    """Keep at most this many words, the most frequent ones; three of them are special."""
+    seed: Annotated[int, Range(0, 2**32 - 1)] = 0
     """The same seed gives the same vectors."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        for name in ("window", "dim", "min_count"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
-        if self.max_vocabulary is not None and self.max_vocabulary < 4:
-            yield f"max_vocabulary: at least 4 (three are special), got {self.max_vocabulary}"
-        if not 0 <= self.seed <= MAX_SEED:
-            yield f"seed: expected a number from 0 to {MAX_SEED}, got {self.seed}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,72 +61,44 @@ class SvdConfig(WordsConfig):
 
     distance_weighting: bool = False
     """Count a context word at distance d as 1/d instead of 1."""
-    shift: float = 5.0
+    shift: Annotated[float, Range(1)] = 5.0
     """Subtract log(shift) from the mutual information, like this many negative samples; 1: none."""
-    context_smoothing: float = 0.75
+    context_smoothing: Fraction = 0.75
     """Power of the context counts, so that rare contexts weigh less; 1: none."""
-    eigenvalue_power: float = 0.5
+    eigenvalue_power: Fraction = 0.5
     """Vectors are U S^p: 0 leaves the singular values out, 1 takes them whole."""
-    iterations: int = 5
+    iterations: Annotated[int, Range(0)] = 5
     """Power iterations of the randomised factorisation; more are closer to the exact one."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        yield from super().problems()
-        if not 1 <= self.shift < float("inf"):
-            yield f"shift: expected 1 (none) or more, got {self.shift}"
-        for name in ("context_smoothing", "eigenvalue_power"):
-            if not 0 <= getattr(self, name) <= 1:
-                yield f"{name}: expected a power from 0 to 1, got {getattr(self, name)}"
-        if self.iterations < 0:
-            yield f"iterations: cannot be negative, got {self.iterations}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkipGramConfig(WordsConfig):
     """Skip-gram with negative sampling (Mikolov et al. 2013), as gensim computes it."""
 
-    negatives: int = 5
+    negatives: Count = 5
     """Random words that each true context word is told apart from."""
-    epochs: int = 10
+    epochs: Count = 10
     """Passes over the text."""
-    learning_rate: float = 0.025
+    learning_rate: Positive = 0.025
     """At the start; it falls linearly to almost 0."""
-    subsample: float = 1e-3
+    subsample: DropoutRate = 1e-3
     """Words more frequent than this fraction of the text are dropped at random; 0: none."""
-    threads: int = 1
+    threads: Count = 1
     """One thread gives the same vectors for the same seed; more are faster but not repeatable."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        yield from super().problems()
-        for name in ("negatives", "epochs", "threads"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
-        if not 0 < self.learning_rate < float("inf"):
-            yield f"learning_rate: must be positive, got {self.learning_rate}"
-        if not 0 <= self.subsample < 1:
-            yield f"subsample: expected a fraction from 0 to below 1, got {self.subsample}"
 
 
 StaticConfig = SvdConfig | SkipGramConfig
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Which stage the work is at."""
-
-    stage: str
-    done: int = 0
-    total: int | None = None
-    """Texts in all; None where that is not known."""
+Listener = Callable[[str, int, int | None], None]
+"""Called with the stage of the work, how many texts are done, and of how many if that is known."""
 
 
-Listener = Callable[[Progress], None]
+def _unheard(stage: str, done: int, total: int | None) -> None:
+    """The default listener."""
 
 
-@dataclass(frozen=True)
-class TrainedVectors:
+class TrainedVectors(NamedTuple):
     """Static vectors, and the size of the text they were made of."""
 
     vectors: StaticVectors
@@ -152,18 +116,21 @@ class Documents(Protocol):
 
 def train_static(
     sources: Sequence[str] | str,
-    config: StaticConfig | None = None,
+    config: StaticConfig | ContextualConfig | None = None,
     *,
+    model: LanguageModel | Path | str = BILM,
     read: ReadOptions | None = None,
     tokenizer: TokenizerConfig | None = None,
     held_out_share: float = 0.02,
     cache: Path | None = None,
-    progress: Listener = lambda progress: None,
+    progress: Listener = _unheard,
 ) -> TrainedVectors:
     """Train vectors on files, folders, patterns, '-' or 'ag_news'.
 
     Args:
         config: Settings of the method, which they choose. Default: `SvdConfig()`.
+        model: The biLM that `ContextualConfig` distils, or its folder; its tokenizer cuts the
+            texts. Default: the one that comes with elmo.
         held_out_share: Fraction of the texts left out: those that `elmo pretrain` holds out.
         cache: Where prepared corpora are kept. Default: $ELMO_CACHE or ~/.cache/elmo.
         progress: Called as the work proceeds.
@@ -174,6 +141,12 @@ def train_static(
         raise UserError(
             f"held_out_share: expected a fraction from 0 to below 1, got {held_out_share}"
         )
+    loaded: LanguageModel | None = None
+    if isinstance(config, ContextualConfig):
+        from elmo.language_model import open_model
+
+        loaded = open_model(model) if isinstance(model, Path | str) else model
+        tokenizer = loaded.tokenizer
     request = CorpusRequest(
         sources=resolve([sources] if isinstance(sources, str) else sources),
         read=read or ReadOptions(),
@@ -181,10 +154,25 @@ def train_static(
         held_out_share=held_out_share,
     )
     corpus = prepare(
-        request, cache=cache, progress=lambda done: progress(Progress("preparing the text", done))
+        request, cache=cache, progress=lambda done: progress("preparing the text", done, None)
     )
-    vocabulary = corpus_vocabulary(corpus, config)
-    vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, progress)
+    vocabulary = corpus.vocabulary(config.min_count, config.max_vocabulary)
+    if isinstance(config, ContextualConfig):
+        assert loaded is not None
+        words, total = np.array(corpus.words, object), corpus.train.documents
+        vectors = contextual_vectors(
+            (
+                words[shard.ids[start + 1 : end - 1]].tolist()
+                for shard in corpus.train
+                for start, end in zip(shard.starts.tolist(), shard.ends.tolist(), strict=True)
+            ),
+            vocabulary,
+            loaded,
+            config,
+            lambda done: progress("reading the text", done, total),
+        )
+    else:
+        vectors = static_vectors(CorpusDocuments(corpus, vocabulary), vocabulary, config, progress)
     return TrainedVectors(vectors, corpus.train.documents, corpus.tokens)
 
 
@@ -192,7 +180,7 @@ def static_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: StaticConfig,
-    progress: Listener = lambda progress: None,
+    progress: Listener = _unheard,
 ) -> StaticVectors:
     """Train vectors on texts in memory, by the method whose settings are given."""
     if isinstance(config, SvdConfig):
@@ -225,23 +213,6 @@ def encode_texts(texts: Iterable[Sequence[str]], vocabulary: Vocabulary) -> list
     return [vocabulary.encode(text) for text in texts]
 
 
-def corpus_vocabulary(corpus: Corpus, config: WordsConfig) -> Vocabulary:
-    """The words of a corpus that get vectors."""
-    special = len(SPECIAL_WORDS)
-    vocabulary = build_vocabulary(
-        corpus.words[special:],
-        corpus.counts[special:].tolist(),
-        boundaries=corpus.train.documents,
-        min_count=config.min_count,
-        max_size=config.max_vocabulary,
-    )
-    if len(vocabulary) == special:
-        raise UserError(
-            f"no word is seen {config.min_count} times; lower --min-count or give more text"
-        )
-    return vocabulary
-
-
 # By counting: pairs of words, their positive pointwise mutual information, its factors.
 
 
@@ -249,7 +220,7 @@ def svd_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: SvdConfig | None = None,
-    progress: Listener = lambda progress: None,
+    progress: Listener = _unheard,
 ) -> StaticVectors:
     """Count pairs, compute PPMI, factorise it."""
     config = config or SvdConfig()
@@ -261,7 +232,7 @@ def svd_vectors(
             f"dim: vectors of {config.dim} numbers need at least as many words, but there are "
             f"{words}; use --dim {words} or less, or give more text"
         )
-    progress(Progress("counting pairs of words", 0, len(documents)))
+    progress("counting pairs of words", 0, len(documents))
     counts = count_pairs(
         documents,
         len(vocabulary),
@@ -274,7 +245,7 @@ def svd_vectors(
             "no two words stand together more often than by chance; give more text, or lower "
             "--shift or --min-count"
         )
-    progress(Progress(f"factorising {information.nnz:,} pairs"))
+    progress(f"factorising {information.nnz:,} pairs", 0, None)
     return StaticVectors(vocabulary.words[special:], factorise(information, config)[special:])
 
 
@@ -348,7 +319,7 @@ def skip_gram_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: SkipGramConfig | None = None,
-    progress: Listener = lambda progress: None,
+    progress: Listener = _unheard,
 ) -> StaticVectors:
     """Learn to tell the words around each word from random ones."""
     config = config or SkipGramConfig()
@@ -368,7 +339,7 @@ def skip_gram_vectors(
         min_count=1,
         sorted_vocab=0,
         # Python's own hash of a word changes each time Python starts.
-        hashfxn=_hash,
+        hashfxn=_crc32,
     )
     words, counts = vocabulary.words[len(SPECIAL_WORDS) :], vocabulary.counts[len(SPECIAL_WORDS) :]
     model.build_vocab_from_freq(dict(zip(words, counts, strict=True)))
@@ -381,7 +352,7 @@ def skip_gram_vectors(
     return StaticVectors(tuple(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
 
 
-def _hash(text: str) -> int:
+def _crc32(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
@@ -403,4 +374,4 @@ class Sentences:
                 yield words[start : start + MAX_SENTENCE]
             self._done += 1
             if self._done % REPORT_EVERY == 0:
-                self._progress(Progress("training", self._done, self._total))
+                self._progress("training", self._done, self._total)

@@ -1,0 +1,152 @@
+"""Training from Python: functions that take lists of texts as well as the names of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from elmo.config import from_json
+from elmo.errors import UserError
+from elmo.language_model import LanguageModel, model_path
+from elmo.model_folder import Text
+from elmo.static import train as static
+from elmo.static.contextual import ContextualConfig
+from elmo.static.vectors import StaticVectors
+from elmo.text.config import ReadOptions
+from elmo.text.remote import text_sources
+from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer
+from elmo.training import pretrain as training
+from elmo.training.config import PRESETS, PretrainConfig
+from elmo.training.loop import Listener
+
+Texts = str | Path | Iterable[Text] | Sequence[Path]
+"""Texts (strings, or lists of words), or the names of files; see `are_sources`."""
+
+
+def pretrain(
+    texts_or_sources: Texts,
+    out: Path | str,
+    config: PretrainConfig | str = "default",
+    *,
+    held_out: Texts | None = None,
+    init_from: Path | str | None = None,
+    word_vectors: Path | str | None = None,
+    device: str = "cpu",
+    fresh: bool = False,
+    cache: Path | None = None,
+    custom_tokenizer: Tokenizer | None = None,
+    tensorboard: bool = False,
+    on_report: Listener | None = None,
+) -> LanguageModel:
+    """Train a biLM and write it to a folder; the same call resumes an interrupted run.
+
+    Args:
+        texts_or_sources: a list of texts (strings, or lists of words), any other iterable of texts,
+            or the names of sources as on the command line: files, patterns, folders, addresses,
+            "ag_news", "hf:NAME". One string is the name of a source.
+        out: a new or empty folder, or that of the run to resume.
+        config: the name of a preset ("default", "quick", "characters", "stream", "paper") or all
+            settings. With `init_from`, "default" means the settings of that model.
+        held_out: texts or sources for validation; default: a fraction of the texts.
+        init_from: a model whose weights the run starts from; its vocabulary grows.
+        word_vectors: a file of vectors to initialise the word embedding from.
+        device: "cpu", "cuda", "cuda:1", …
+        fresh: start over, deleting the run that the folder holds.
+        cache: folder for prepared text; default: $ELMO_CACHE or ~/.cache/elmo.
+        custom_tokenizer: a function from a text to a list of words; the model needs it again when
+            it is loaded. For one that can be named, such as spaCy's, set
+            `TokenizerConfig(tokenizer="spacy:de")` instead.
+        tensorboard: write TensorBoard logs to the folder (extra: track).
+        on_report: called with every report of progress, see `elmo.integrations.tracking`.
+
+    Returns:
+        The best model of the run, as `LanguageModel.from_pretrained(out)` loads it.
+
+    Raises:
+        UserError: the folder holds something else, or a run with other settings or other text.
+        KeyboardInterrupt: a signal stopped the run; its state is saved.
+
+    >>> model = pretrain(["The cat sat .", "The dog sat ."] * 500, "runs/pets", "quick")
+    >>> round(model.score("The cat sat .").perplexity)
+    2
+    """
+    if isinstance(config, str) and config not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise UserError(f"config: expected {known} or a PretrainConfig; got {config!r:.60}")
+    if isinstance(config, PretrainConfig):
+        allow_tokenizer(config.tokenizer.tokenizer)
+    start = None if init_from is None else model_path(init_from)
+    if config == "default" and start is not None:
+        config = training.settings_of(start)
+    settings = PRESETS[config] if isinstance(config, str) else config
+    if custom_tokenizer is not None and settings.tokenizer.tokenizer != "custom":
+        settings = replace(settings, tokenizer=replace(settings.tokenizer, tokenizer="custom"))
+    result = training.pretrain(
+        text_sources(texts_or_sources, cache),
+        out,
+        settings,
+        held_out=() if held_out is None else text_sources(held_out, cache),
+        init_from=start,
+        word_vectors=word_vectors,
+        fresh=fresh,
+        device=device,
+        cache=cache,
+        custom_tokenizer=custom_tokenizer,
+        tensorboard=tensorboard,
+        on_report=on_report,
+    )
+    if not result.finished:
+        raise KeyboardInterrupt(
+            f"stopped after {result.position.step:,} steps; the same call resumes the run"
+        )
+    return LanguageModel.from_pretrained(out, device, custom_tokenizer)
+
+
+def train_static(
+    texts_or_sources: Texts,
+    method: Literal["svd", "skipgram", "contextual"] = "svd",
+    *,
+    model: LanguageModel | Path | str = "default",
+    read: ReadOptions | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    cache: Path | None = None,
+    **settings: Any,
+) -> StaticVectors:
+    """Train static word vectors: one vector per word, whatever stands around it.
+
+    Args:
+        texts_or_sources: as in `pretrain`.
+        method: "svd", positive pointwise mutual information, factorised; "skipgram", as word2vec;
+            "contextual", the mean of a word's vectors over its occurrences, by a biLM.
+        model: for "contextual": a `LanguageModel`, or the one to load.
+        read: how texts are found in files.
+        tokenizer: how texts are cut into words; "contextual" uses the model's.
+        cache: folder for prepared text; default: $ELMO_CACHE or ~/.cache/elmo.
+        **settings: of `SvdConfig`, `SkipGramConfig` or `ContextualConfig`: dim, window, min_count,
+            layer, …
+
+    >>> vectors = train_static(texts, "skipgram", dim=100, window=8)
+    >>> vectors.nearest("oil", 1)[0].word
+    'crude'
+    >>> vectors.save("vectors.txt")  # KeyedVectors.load_word2vec_format reads it
+    """
+    configs = {
+        "svd": static.SvdConfig,
+        "skipgram": static.SkipGramConfig,
+        "contextual": ContextualConfig,
+    }
+    if method not in configs:
+        raise UserError(f"method: expected svd, skipgram or contextual, got {method!r}")
+    if tokenizer is not None:
+        allow_tokenizer(tokenizer.tokenizer)
+    return static.train_static(
+        text_sources(texts_or_sources, cache),
+        from_json(configs[method], settings, method),
+        model=model if isinstance(model, LanguageModel) else model_path(model),
+        read=read,
+        tokenizer=tokenizer,
+        held_out_share=0.0,
+        cache=cache,
+    ).vectors

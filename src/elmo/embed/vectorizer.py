@@ -1,0 +1,83 @@
+"""ELMo as a scikit-learn transformer: pipelines, grid search, cross-validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo.config import SHIPPED
+from elmo.embed.config import EncodeConfig, Layer, Start
+from elmo.embed.embedder import Dtype, Embedder, Vectors
+from elmo.errors import UserError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator, TransformerMixin
+else:
+    try:
+        from sklearn.base import BaseEstimator, TransformerMixin
+    except ModuleNotFoundError:  # it still transforms; pipelines need scikit-learn anyway
+        BaseEstimator, TransformerMixin = type("Estimator", (), {}), type("Transformer", (), {})
+
+
+class ElmoVectorizer(TransformerMixin, BaseEstimator):
+    """Turns texts into pooled vectors of a frozen biLM.
+
+    >>> pipeline = make_pipeline(ElmoVectorizer(), LogisticRegression(max_iter=1000))
+    >>> cross_val_score(pipeline, texts, labels)
+
+    Args:
+        model: a model folder; "default" is the model that comes with elmo.
+        layer, pooling, normalize, initial_state, batch_tokens: as in `Embedder.encode`; layer="all"
+            puts the layers side by side.
+        device, dtype: as in `Embedder.from_pretrained`.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = SHIPPED,
+        *,
+        layer: Layer = "mix",
+        pooling: str = "mean",
+        normalize: bool = False,
+        initial_state: Start = "zero",
+        batch_tokens: int | None = None,
+        device: str = "cpu",
+        dtype: Dtype = "float32",
+    ) -> None:
+        self.model = model
+        self.layer: Layer = layer
+        self.pooling = pooling
+        self.normalize = normalize
+        self.initial_state: Start = initial_state
+        self.batch_tokens = batch_tokens
+        self.device = device
+        self.dtype: Dtype = dtype
+
+    def fit(self, X: Iterable[str], y: object = None) -> ElmoVectorizer:  # noqa: N803
+        """Load the model; nothing is learned from the texts."""
+        self.embedder_ = Embedder.from_pretrained(self.model, device=self.device, dtype=self.dtype)
+        config = EncodeConfig(layer=self.layer, pooling=self.pooling)
+        self.n_features_out_ = math.prod(self.embedder_.encoder(config).row_shape)
+        return self
+
+    def transform(self, X: Iterable[str]) -> Vectors:  # noqa: N803
+        """The vectors of texts, (texts, dim): a list, an array or a pandas Series of strings."""
+        if isinstance(X, str):
+            raise UserError("expected several texts, got one string; put it in a list: [text]")
+        if not hasattr(self, "embedder_"):
+            self.fit([])  # nothing is learned, so an unfitted vectorizer can transform too
+        vectors = self.embedder_.encode(
+            list(X),
+            layer=self.layer,
+            pooling=self.pooling,
+            normalize=self.normalize,
+            initial_state=self.initial_state,
+            batch_tokens=self.batch_tokens,
+        )
+        return vectors.reshape(len(vectors), math.prod(vectors.shape[1:]))
+
+    def get_feature_names_out(self, input_features: Any = None) -> list[str]:
+        """elmo0, elmo1, …"""
+        return [f"elmo{index}" for index in range(self.n_features_out_)]

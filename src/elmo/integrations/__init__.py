@@ -1,0 +1,1 @@
+"""ELMo inside other people's libraries. Each module needs the extra that bears its name."""
