@@ -28,13 +28,21 @@ from elmo.errors import UserError
 
 log = logging.getLogger(__name__)
 
+MARK = ".elmo"
+"""A file that makes a folder ours: elmo may replace and delete what it wrote there."""
+
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.elmo-[0-9a-f]{8}\.partial")
 
 
 def cache_folder() -> Path:
-    """Where prepared corpora and downloads live: $ELMO_CACHE, or ~/.cache/elmo."""
-    cache = os.environ.get("ELMO_CACHE")
-    return Path(cache) if cache else Path.home() / ".cache" / "elmo"
+    """Where prepared corpora and downloads live: $ELMO_CACHE, or elmo in the system's cache."""
+    if cache := os.environ.get("ELMO_CACHE"):
+        return Path(cache)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "elmo"
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / "elmo" / "Cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elmo"
 
 
 def temporary_path(path: Path) -> Path:
@@ -96,12 +104,54 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     writing its neighbours. Call it with the lock held that keeps other writers away.
     """
     for path in sorted(folder.rglob(".*.partial") if name is None else folder.glob(".*.partial")):
-        found = _LEFTOVER.fullmatch(path.name)
-        if found and name in (None, found["name"]):
+        leftover = _LEFTOVER.fullmatch(path.name)
+        if leftover and name in (None, leftover["name"]):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def claim_folder(folder: Path, *, ours: bool = False) -> None:
+    """Make a folder and mark it as ours; one that holds files of the user is refused.
+
+    Args:
+        folder: New, empty, or claimed before.
+        ours: It is known to be ours from before there were marks, by what is in it.
+    """
+    mark = folder / MARK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = sorted(path.name for path in folder.iterdir())
+        for path in map(folder.joinpath, names):
+            # A folder that was downloaded could make us write to any file of the user.
+            if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+                raise UserError(f"{path}: a link that leads out of the folder; delete it")
+        if mark.is_file():
+            return
+        if names and not ours:
+            raise UserError(
+                f"{folder}: holds files that elmo did not write ({names[0]}, …); choose a new or "
+                "empty folder"
+            )
+        # Not written atomically: the name says all, and a leftover would be in the way.
+        with suppress(FileExistsError), mark.open("x", encoding="utf-8") as stream:
+            stream.write("This folder belongs to elmo, which may replace what it wrote here.\n")
+    except OSError as error:
+        raise explained(error, folder) from error
+
+
+@contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Keep other processes from writing the file `path`, and delete what killed ones left of it."""
+    lock = path.with_name(f".{path.name}.elmo-lock")
+    with locked(lock, f"{path}: another process is writing this file; choose another name"):
+        remove_leftovers(path.parent, path.name)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows cannot delete it while it is held
+                lock.unlink()
 
 
 @contextmanager
@@ -175,7 +225,10 @@ def require_regular(path: Path) -> os.stat_result:
 
 def write_json(path: Path, value: object) -> None:
     """Write a value as indented JSON."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if any("\ud800" <= sign <= "\udfff" for sign in text):  # a path that is not UTF-8
+        text = json.dumps(value, indent=2)
+    write_text(path, text + "\n")
 
 
 def write_json_lines(path: Path, values: Iterable[object]) -> None:
@@ -184,10 +237,10 @@ def write_json_lines(path: Path, values: Iterable[object]) -> None:
         stream.writelines(json.dumps(value) + "\n" for value in values)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, errors: str = "strict") -> None:
     """Write a UTF-8 file, with the line ends of `text` on every system."""
     with atomic_write(path) as temporary:
-        temporary.write_bytes(text.encode("utf-8"))
+        temporary.write_bytes(text.encode("utf-8", errors))
 
 
 def read_json(path: Path, limit: int = 64 << 20) -> Any:
@@ -230,14 +283,7 @@ def explained(error: OSError, path: Path) -> UserError:
         errno.ENOTDIR: "a part of this path is a file, not a folder",
         errno.EISDIR: "this is a folder, a file was expected",
         errno.ENOENT: "there is no such file or folder",
+        errno.ENAMETOOLONG: "this name is too long; choose a shorter one",
+        errno.ELOOP: "this is a link; it would lead out of the folder, so delete it",
     }
     return UserError(f"{path}: {advice.get(error.errno or 0, str(error))}")
-
-
-# The old names, until every package has been moved to the new ones.
-written_whole, folder_written_whole, remove_whole = atomic_write, atomic_folder, remove_folder
-
-
-def remove_leftovers_of(path: Path) -> None:
-    """The same as `remove_leftovers(path.parent, path.name)`."""
-    remove_leftovers(path.parent, path.name)

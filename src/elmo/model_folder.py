@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -22,9 +21,9 @@ from safetensors import SafetensorError, safe_open
 from elmo.bilm.config import BiLMConfig
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
-from elmo.files import read_json, read_text, write_json, written_whole
+from elmo.files import atomic_write, read_json, read_text, write_json
 from elmo.text.tokenizer import TokenizerConfig
-from elmo.text.vocabulary import UNKNOWN, Vocabulary
+from elmo.text.vocabulary import SPELLING, UNKNOWN, Vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,31 +36,45 @@ WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.txt"
 CARD = "README.md"
 METRICS = "metrics"
+LARGEST_WEIGHT = 1e18
+"""The product of two larger ones is infinite in float32."""
 Shapes = Mapping[str, tuple[int, ...]]
 Precision = Literal["fp32", "bf16"]
 Text = str | Sequence[str]
 """A text as it was written, or as words already."""
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        # Names of the first version that are in elmo.language_model now, which imports this module.
-        moved = {"LoadedModel": "LanguageModel", "load_model": "open_model"}
-        if name not in moved:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("elmo.language_model"), moved[name])
-
 
 def is_official(folder: Path) -> bool:
-    """Whether a folder holds an official model (options and .hdf5 weights) rather than ours."""
-    found = any(any(folder.glob(name)) for name in ("options.json", "*_options.json", "*.hdf5"))
-    return found and not (folder / CONFIG).exists()
+    """Whether a path is an official model: a folder with options and .hdf5 weights, or either."""
+    if folder.is_file():
+        return folder.suffix == ".hdf5" or folder.name.endswith("options.json")
+    patterns = ("options.json", "*_options.json", "*.hdf5")
+    has_any = any(any(folder.glob(pattern)) for pattern in patterns)
+    return has_any and not (folder / CONFIG).exists()
+
+
+def is_many_langs(folder: Path) -> bool:
+    """Whether a folder holds an ELMoForManyLangs model."""
+    return (folder / "encoder.pkl").is_file() and (folder / "token_embedder.pkl").is_file()
 
 
 def require_inside(folder: Path, path: Path) -> None:
-    """Refuse a link that leads out of a model folder, which may come from anywhere."""
-    if not path.resolve().is_relative_to(folder.resolve()):
+    """Refuse a link that leads out of a model folder, which may come from anywhere.
+
+    In the cache of the Hugging Face hub, the files of snapshots/REVISION are links to blobs.
+    """
+    allowed = [folder.resolve()]
+    for parent in folder.absolute().parents:
+        if parent.name == "snapshots":
+            allowed.append(parent.parent.resolve() / "blobs")
+            break
+    if not any(path.resolve().is_relative_to(place) for place in allowed):
         raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
+
+
+def card_head(task: str) -> str:
+    """The YAML head of a model card that hubs read; say there what licence your model has."""
+    return f"---\nlibrary_name: elmo\npipeline_tag: {task}\ntags:\n- elmo\n- bilm\n---\n\n"
 
 
 # config.json
@@ -151,7 +164,7 @@ def load_folder(folder: Path) -> tuple[BiLM, TokenizerConfig, Json]:
     config, settings, tokenizer = _read_settings(folder)
     with without_weights():
         model = BiLM(settings, Vocabulary.load(folder / VOCABULARY))
-    trainable = {name: one.requires_grad for name, one in model.named_parameters()}
+    trainable = {name: weight.requires_grad for name, weight in model.named_parameters()}
     shapes = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
     tensors = load_tensors(folder / WEIGHTS, shapes)
     # assign: parameters become the tensors of the file, without a second copy in memory. It also
@@ -189,11 +202,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file that is whole or not there."""
     from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode
         try:
-            save_file({name: one.contiguous().cpu() for name, one in tensors.items()}, temporary)
+            save_file({n: tensor.contiguous().cpu() for n, tensor in tensors.items()}, temporary)
         except SafetensorError as error:
             # safetensors reports errors of the operating system as text: "… (os error 28)".
             number = re.search(r"os error (\d+)", str(error))
@@ -202,11 +215,13 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
-    """Read a safetensors file; with `shapes`, only if it holds exactly these tensors."""
+    """Read a safetensors file of finite numbers.
+
+    With `shapes`, which makes them weights, only if it holds exactly these tensors, and as floats.
+    """
     if shapes is not None:
-        problems = _shape_problems(
-            {name: one[0] for name, one in load_header(path).items()}, shapes
-        )
+        header = {name: shape for name, (shape, _) in load_header(path).items()}
+        problems = _shape_problems(header, shapes)
         if problems:
             more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise UserError(
@@ -214,14 +229,38 @@ def load_tensors(path: Path, shapes: Shapes | None = None) -> dict[str, Tensor]:
                 f"{'; '.join(problems[:5])}{more}"
             )
     with _opened(path, "pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    require_numbers(path, tensors, floats=shapes is not None)
+    return tensors
+
+
+def require_numbers(path: Path, tensors: Mapping[str, Tensor], *, floats: bool = True) -> None:
+    """Refuse NaN, infinity, and types that no model has; without `floats`, integers are fine."""
+    import torch
+
+    known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+    for name, tensor in tensors.items():
+        if tensor.dtype not in known:
+            if floats or tensor.dtype not in (torch.uint8, torch.int32, torch.int64):
+                kind = str(tensor.dtype).removeprefix("torch.")
+                raise UserError(
+                    f"{path}: {name} holds {kind}, expected float32, float64, float16 or bfloat16"
+                )
+        elif tensor.numel():
+            # One pass without a copy; NaN is neither above nor below.
+            low, high = (float(end) for end in tensor.aminmax())
+            if not (low > -LARGEST_WEIGHT and high < LARGEST_WEIGHT):
+                raise UserError(
+                    f"{path}: {name} holds numbers that are not finite ({low} to {high}); the file "
+                    "is damaged, or its training failed"
+                )
 
 
 def load_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     """Shape and dtype (F32, BF16, …) of each tensor of a safetensors file."""
     with _opened(path, "np") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        return {name: (tuple(one.get_shape()), one.get_dtype()) for name, one in slices.items()}
+        return {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
 
 
 @contextmanager
@@ -285,7 +324,7 @@ def describe_model(folder: Path | str) -> ModelDescription:
     parts: Counter[str] = Counter()
     for name, (shape, _) in header.items():
         parts[name.partition(".")[0]] += math.prod(shape)
-    files = [folder / name for name in (CONFIG, WEIGHTS, VOCABULARY, CARD)]
+    files = [folder / name for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, CARD)]
     tokens = sum(vocabulary.counts[UNKNOWN:])
     return ModelDescription(
         folder=str(folder),

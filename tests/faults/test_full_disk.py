@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.faults.conftest import SETTINGS, final_bytes
-from tests.training.conftest import write_corpus
-from tests.training.test_pretrain import stop_after
+from tests.training.conftest import stop_after, write_corpus
 
 from elmo.embed.embedder import Embedder
 from elmo.embed.files import embed_text

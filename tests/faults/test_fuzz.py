@@ -31,7 +31,8 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.classify.classifier import DESCRIPTION, NETWORK, TASK_WORDS, load_classifier
 from elmo.errors import UserError
-from elmo.model_folder import load_model, save_config, save_weights
+from elmo.language_model import LanguageModel
+from elmo.model_folder import save_config, save_weights
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from elmo.text.tokenizer import TokenizerConfig
@@ -116,7 +117,7 @@ def open_classifier(path: Path) -> object:
 
 
 def open_model(path: Path) -> object:
-    return load_model(path.parent)
+    return LanguageModel.from_pretrained(path.parent)
 
 
 def open_settings(path: Path) -> PretrainConfig:
@@ -248,5 +249,5 @@ def test_any_value_in_a_setting_is_taken_or_refused(tmp_path_factory, data):
             break
         inner = inner[key]
     (folder / "config.json").write_text(json.dumps(content))
-    found = outcome(lambda: load_model(folder))
+    found = outcome(lambda: LanguageModel.from_pretrained(folder))
     assert (found.result is None) == bool(found.messages)

@@ -16,7 +16,8 @@ from tests.faults.conftest import SOAK, final_bytes, started, train
 from tests.training.conftest import write_corpus
 
 from elmo import files
-from elmo.model_folder import load_model, load_tensors
+from elmo.language_model import LanguageModel
+from elmo.model_folder import load_tensors
 from elmo.training.loop import load
 from elmo.training.pretrain import read_run
 
@@ -56,7 +57,7 @@ def assert_all_readable(folder: Path, caplog) -> None:
     if (run / "config.json").exists():
         read_run(run)
     if (run / "model.safetensors").exists():
-        load_model(run)
+        LanguageModel.from_pretrained(run)
 
 
 def step_of(folder: Path) -> int:

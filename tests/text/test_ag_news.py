@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import regex
@@ -84,7 +85,7 @@ def test_says_that_a_part_is_read(empty_machine: Path, caplog: pytest.LogCapture
     put(empty_machine / "data" / "ag_news" / "train_partial.csv.gz")
     with caplog.at_level(logging.INFO):
         ag_news.locate("ag_news")
-    assert "only a part" in caplog.text
+    assert "a part of the 120,000 training rows" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -140,11 +141,11 @@ def test_download(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return io.BytesIO(ROW.encode())
 
     monkeypatch.setattr(urllib.request, "urlopen", reply)
-    with pytest.raises(UserError, match=r"expected MD5 d52e.*, got "):
+    with pytest.raises(UserError, match=r"expected SHA-256 5214.*, got "):
         ag_news.locate("ag_news:test")
     assert list((empty_machine / "cache" / "ag_news").iterdir()) == []
 
-    monkeypatch.setitem(ag_news._MD5, "test", hashlib.md5(ROW.encode()).hexdigest())
+    monkeypatch.setitem(ag_news._SHA256, "test", hashlib.sha256(ROW.encode()).hexdigest())
     path = ag_news.locate("ag_news:test")
     assert path.read_text() == ROW
     assert ag_news.locate("ag_news:test") == path
@@ -172,3 +173,26 @@ def test_real_partial_training_file(real_data: Path) -> None:
     remaining = [text for text in texts if ARTEFACT.search(text)]
     # One description has "&nsbp;", a slip of its author.
     assert len(remaining) <= 1
+
+
+@pytest.mark.parametrize(("text", "rows"), [("description", 103_270), ("both", 97_745)])
+def test_all_rows_at_hand_are_read(real_data: Path, text: Any, rows: int) -> None:
+    """Those without a title only where the text is the description (README_more.md)."""
+    options = ReadOptions(ag_news_text=text)
+    path = real_data / "train_partial.csv.gz"
+    columns = list(ag_news.read_ag_news(path, ("label", "text"), options))
+    assert len(columns) == rows
+    assert all(words for _, words in columns)
+    if text == "description":
+        counts = Counter(label for label, _ in columns)
+        expected = (25_674, 25_901, 25_699, 25_996)
+        assert [counts[label] for label in ag_news.LABELS] == list(expected)
+
+
+def test_further_rows_change_the_fingerprint(empty_machine: Path) -> None:
+    partial = put(empty_machine / "data" / "ag_news" / "train_partial.csv.gz")
+    (source,) = resolve(["ag_news"])
+    before = source.fingerprint()
+    put(partial.with_name("train_more.csv.gz"))
+    assert source.fingerprint() != before
+    assert ag_news.files_of(partial.with_name("train.csv")) == [partial.with_name("train.csv")]

@@ -20,6 +20,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo.config import check
+from elmo.errors import ConfigError
 from elmo.text.batching import (
     Batch,
     Group,
@@ -221,7 +223,8 @@ def test_a_batch_moves_whole() -> None:
     batch = pack_texts([["the", "cat"]], tiny(), spelled=True).to(torch.device("meta"))
     assert batch.words.spellings is not None
     tensors = [batch.words.ids, batch.words.spellings, batch.inputs, *batch.forward]
-    layout = {name: value for name, value in vars(batch.layout).items() if name != "batch_sizes"}
+    layout = {name: value for name, value in vars(batch.layout).items() if torch.is_tensor(value)}
+    assert len(layout) == 6
     tensors += [*batch.backward, *layout.values(), batch.word_tokens]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
 
@@ -438,9 +441,13 @@ def test_a_stream_is_cut_into_lanes_that_leave_nothing_out() -> None:
 
 
 def test_contradictory_settings_are_named() -> None:
-    assert list(Batching().problems()) == []
-    found = list(Batching(window=1, batch_tokens=0).problems())
-    assert [problem.split()[0] for problem in found] == ["window:", "batch_tokens"]
+    check(Batching())
+    with pytest.raises(ConfigError) as error:
+        check(Batching(window=1, batch_tokens=0))
+    assert sorted(problem.partition(":")[0] for problem in error.value.problems) == [
+        "batch_tokens",
+        "window",
+    ]
 
 
 # Batches cut into parts: nothing is lost, nothing is read twice, rows stay where they are.
@@ -496,7 +503,7 @@ def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumul
                 for direction, rows in enumerate(predictions(part)):
                     for row, words in rows.items():
                         places = part.rows
-                        original = row if places is None else range(step.rows)[places.places][row]
+                        original = row if places is None else range(step.rows)[places.indices][row]
                         assert original not in found[direction], "a row is read twice"
                         found[direction][original] = words
         assert found == expected
@@ -532,6 +539,6 @@ def test_an_undivided_batch_is_the_batch(tmp_path):
 @pytest.mark.parametrize(("size", "accumulate"), [(1, 1), (3, 1), (2, 4)])
 def test_every_part_belongs_to_one_process(size, accumulate):
     shares = [Share.of_process(rank, size, accumulate) for rank in range(size)]
-    rows = [row for one in shares for part in one.rows(11) for row in range(11)[part.places]]
+    rows = [row for one in shares for part in one.rows(11) for row in range(11)[part.indices]]
     assert sorted(rows) == list(range(11))
     assert len([part for one in shares for part in one.rows(11)]) == size * accumulate

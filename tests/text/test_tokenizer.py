@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo.cli.main import main
+from elmo.config import check
 from elmo.errors import UserError
-from elmo.text.tokenizer import TokenizerConfig, build_tokenizer, tokenize_words
+from elmo.text.tokenizer import TokenizerConfig, allow_tokenizer, build_tokenizer, tokenize_words
 
 WORDS = [
     "don't",
@@ -114,3 +116,28 @@ def test_custom_function_and_kind_go_together() -> None:
 def test_tokenizers_travel_between_processes(config: TokenizerConfig) -> None:
     tokenize = build_tokenizer(config)
     assert pickle.loads(pickle.dumps(tokenize))("Ab c.") == tokenize("Ab c.")
+
+
+def test_functions_by_name_are_called_only_if_the_user_named_them(tmp_path, monkeypatch) -> None:
+    config = TokenizerConfig(tokenizer="os:system")
+    with pytest.raises(UserError, match="--tokenizer os:system"):
+        build_tokenizer(config)  # as a model folder from anywhere might ask for
+    (tmp_path / "my_cutter.py").write_text("def cut(text):\n    return text.split('-')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    allow_tokenizer("my_cutter:cut")
+    assert build_tokenizer(TokenizerConfig(tokenizer="my_cutter:cut"))("a-b") == ["a", "b"]
+    allow_tokenizer("my_cutter:nothing")
+    with pytest.raises(UserError, match="cannot be imported"):
+        build_tokenizer(TokenizerConfig(tokenizer="my_cutter:nothing"))
+    with pytest.raises(UserError, match="expected regex, regex-2, characters, whitespace"):
+        check(TokenizerConfig(tokenizer="nothing"))
+
+
+def test_the_command_line_allows_what_it_names(tmp_path, monkeypatch, capsys) -> None:
+    (tmp_path / "pipe_cutter.py").write_text("def cut(text):\n    return text.split('|')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["score", "oil|prices", "--format", "tsv"]
+    assert main([*command, "--tokenizer", "pipe_cutter:cut"]) == 0
+    words = [line.split("\t")[2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert words == ["oil", "prices"]
+    assert main([*command, "--tokenizer", "nothing"]) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import logging
 import os
@@ -11,13 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from http.client import HTTPException
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import regex
 
 from elmo.errors import UserError
-from elmo.files import atomic_write, cache_folder
+from elmo.files import atomic_write, cache_folder, sha256
 from elmo.text.config import ReadOptions
 from elmo.text.readers import TEXT_COLUMN, read_fields
 
@@ -28,11 +28,12 @@ LABELS = ("World", "Sports", "Business", "Sci/Tech")
 COLUMNS = ("label", "title", "description", TEXT_COLUMN)
 
 _ADDRESS = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
-_MD5 = {
-    "train": "b1a00f826fdfbd249f79597b59e1dc12",
-    "test": "d52ea96a97a2d943681189a97654912d",
+_SHA256 = {
+    "train": "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e",
+    "test": "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
 }
 _PARTIAL = "train_partial.csv.gz"
+_MORE, _DESCRIPTION_ONLY = "train_more.csv.gz", "train_more_description_only.csv.gz"
 _TIMEOUT_SECONDS = 30
 _NO_REPLY = (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException)
 
@@ -60,13 +61,22 @@ class AgNewsRow(NamedTuple):
 def read_ag_news(
     path: Path, columns: Sequence[str] | None, options: ReadOptions
 ) -> Iterator[tuple[str, ...]]:
-    """Yield cleaned columns of an AG News file; None asks for the text the options choose."""
+    """Yield cleaned columns of AG News; None asks for the text the options choose.
+
+    Of a partial training file, the further rows next to it are read too; those without a title
+    only where descriptions are the text.
+    """
     names = (TEXT_COLUMN,) if columns is None else tuple(columns)
     if unknown := set(names).difference(COLUMNS):
         raise UserError(
             f"AG News has no column {sorted(unknown)[0]!r}; choose from {', '.join(COLUMNS)}"
         )
-    for row in read_rows(path, options):
+    rows = chain.from_iterable(
+        read_rows(file, options)
+        for file in files_of(path)
+        if file.name != _DESCRIPTION_ONLY or options.ag_news_text == "description"
+    )
+    for row in rows:
         title, description = clean(row.title), clean(row.description)
         values = {
             "label": LABELS[row.label - 1],
@@ -79,6 +89,12 @@ def read_ag_news(
             }[options.ag_news_text],
         }
         yield tuple(values[name] for name in names)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that are read for `path`: of a partial training file, also those next to it."""
+    more = [path.with_name(name) for name in (_MORE, _DESCRIPTION_ONLY)]
+    return [path, *(file for file in more if path.name == _PARTIAL and file.is_file())]
 
 
 def read_rows(path: Path, options: ReadOptions | None = None) -> Iterator[AgNewsRow]:
@@ -104,7 +120,7 @@ def clean(text: str) -> str:
 def locate(name: str) -> Path:
     """Find or download the file that `ag_news`, `ag_news:train` or `ag_news:test` names."""
     split = name.partition(":")[2] or "train"
-    if split not in _MD5:
+    if split not in _SHA256:
         raise UserError(f"AG News has no part {split!r}; use ag_news:train or ag_news:test")
     cached = cache_folder() / NAME / f"{split}.csv"
     candidates = [cached]
@@ -113,7 +129,10 @@ def locate(name: str) -> Path:
         candidates = [*(Path(data) / NAME / name for name in names), cached]
     for path in candidates:
         if path.is_file():
-            note = ", which holds only a part of the training rows" if path.name == _PARTIAL else ""
+            note = ""
+            if path.name == _PARTIAL:
+                files = " and ".join(str(file.name) for file in files_of(path)[1:])
+                note = f"{f' and {files}' if files else ''}: a part of the 120,000 training rows"
             _log.info("AG News (%s) is read from %s%s", split, path, note)
             return path
     _download(split, cached)
@@ -137,11 +156,9 @@ def _download(split: str, target: Path) -> None:
                 f"({error}); fetch {target.name} elsewhere and put it at '{target}', "
                 "or into the folder ag_news of the folder that ELMO_DATA names"
             ) from None
-        with temporary.open("rb") as file:
-            # MD5 is what has been published for these files; it guards against damage, not malice.
-            md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        if md5 != _MD5[split]:
+        checksum = sha256(temporary)
+        if checksum != _SHA256[split]:
             raise UserError(
-                f"what came from {address} is not AG News: expected MD5 {_MD5[split]}, got {md5}; "
-                "try again later or fetch the file elsewhere"
+                f"what came from {address} is not AG News: expected SHA-256 {_SHA256[split]}, got "
+                f"{checksum}; try again later or fetch the file elsewhere"
             )

@@ -1,12 +1,11 @@
-"""How to read a file: the settings that all readers share."""
+"""How files are read and texts are cut into batches; apart, to be shown without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-# Settings of the way through a corpus; apart, so that they can be shown without torch.
+from elmo.config import Count, Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,20 +14,10 @@ class Batching:
 
     batching: Literal["documents", "stream"] = "documents"
     """documents: texts of like length together; stream: running text in windows, state carried."""
-    batch_tokens: int = 4096
-    """Tokens a batch, padding included; 1024 or so for a text of less than a million words."""
-    window: int = 256
-    """Longest stretch read in one step; longer texts go on in the next, with the state carried."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        if self.window < 2:
-            yield f"window: at least 2 tokens are needed, got {self.window}"
-        if self.batch_tokens < self.window:
-            yield (
-                f"batch_tokens ({self.batch_tokens}) must be at least window ({self.window}): "
-                "a batch holds at least one text"
-            )
+    batch_tokens: Count = 4096
+    """Tokens per batch, padding included; about 1024 for a text of less than a million words."""
+    window: Annotated[int, Range(2)] = 256
+    """Longest chunk read in one step; longer texts continue in the next, with the state carried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +31,14 @@ class ReadOptions:
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first row of csv and tsv files names the columns. "auto": it does when a column
     is asked for by name, or when one of its fields is "text"."""
+
+    delimiter: Literal["auto", ",", ";", "tab", "|"] = "auto"
+    """What separates the fields of csv files. "auto": what cuts the first lines into equally many
+    fields; anything but a comma is said."""
+
+    on_bad_rows: Literal["stop", "skip"] = "stop"
+    """What to do with rows of csv and tsv files that have more fields than the first row, or lack
+    the one asked for: stop, or leave them out and say how many there were."""
 
     quotes: bool = True
     """Whether double quotes enclose fields of csv and tsv files; if not, they are ordinary text."""

@@ -35,7 +35,15 @@ from elmo.files import (
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_documents
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, read_counts
+from elmo.text.vocabulary import (
+    BEGIN,
+    END,
+    SPECIAL_WORDS,
+    UNKNOWN,
+    Vocabulary,
+    build_vocabulary,
+    read_counts,
+)
 
 FORMAT = 2
 TOKENS_PER_SHARD = 1 << 22
@@ -184,24 +192,24 @@ Hashes = NDArray[np.uint64]
 
 _ODD = 0x9E3779B97F4A7C15
 _WRAP = 2**64 - 1
-_POWERS = np.array([_ODD**place & _WRAP for place in reversed(range(PHRASE))], np.uint64)
+_POWERS = np.array([_ODD**power & _WRAP for power in reversed(range(PHRASE))], np.uint64)
 # The constants of SplitMix64's finaliser, in its order; as arrays they cost less than as scalars.
 _SHIFTS = tuple(np.array(shift, np.uint64) for shift in (30, 27, 31))
 _FACTORS = tuple(np.array(factor, np.uint64) for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def is_held_out(tokens: Sequence[str], share: float) -> bool:
+def is_held_out(tokens: Sequence[str], fraction: float) -> bool:
     """Whether a tokenised text is held out."""
-    return share > 0 and is_phrase_held_out(representative_phrase(tokens), share)
+    return fraction > 0 and is_phrase_held_out(representative_phrase(tokens), fraction)
 
 
-def is_phrase_held_out(phrase: int, share: float) -> bool:
-    """Whether the texts that this phrase stands for are held out."""
-    return phrase < share * 2**64
+def is_phrase_held_out(phrase: int, fraction: float) -> bool:
+    """Whether the texts that this phrase represents are held out."""
+    return phrase < fraction * 2**64
 
 
 def representative_phrase(tokens: Sequence[str]) -> int:
-    """A hash of the phrase that stands for the text, in any case, uniform over 64 bits."""
+    """A hash of the phrase that represents the text, case ignored, uniform over 64 bits."""
     # One split for all words, none of which holds a line break: faster than a cache of hashes.
     lines = "\n".join(tokens).lower().encode("utf-8", "surrogatepass").split(b"\n")
     words = np.fromiter(map(zlib.crc32, lines), np.uint64, len(lines))
@@ -268,6 +276,22 @@ class Corpus:
         """Running words of the training part, without boundaries."""
         return self.train.positions - 2 * self.train.documents
 
+    def vocabulary(self, min_count: int, max_size: int | None) -> Vocabulary:
+        """The most frequent words, each seen at least `min_count` times; at least one."""
+        special = len(SPECIAL_WORDS)
+        vocabulary = build_vocabulary(
+            self.words[special:],
+            self.counts[special:].tolist(),
+            boundaries=self.train.documents,
+            min_count=min_count,
+            max_size=max_size,
+        )
+        if len(vocabulary) == special:
+            raise UserError(
+                f"no word occurs {min_count} times; lower --min-count or give more text"
+            )
+        return vocabulary
+
 
 def prepare(
     request: CorpusRequest,
@@ -291,7 +315,9 @@ def prepare(
     waiting = "another process is preparing the same text; waiting for it"
     with locked(cache / "locks" / f"{fingerprint}.lock", waiting, wait=True):
         remove_leftovers(folder.parent, fingerprint)
-        if request.tokenizer.tokenizer != "custom" and (folder / MANIFEST).exists():
+        name = request.tokenizer.tokenizer
+        is_known = name in ("regex", "whitespace") or name.startswith("spacy:")
+        if is_known and (folder / MANIFEST).exists():
             try:
                 corpus = load_corpus(folder)
                 if read_json(folder / MANIFEST).get("content") == _content(request):
@@ -358,20 +384,20 @@ def _write_corpus(
     # adds its own: it is an unknown word.
     ids: dict[str, int] = dict.fromkeys(SPECIAL_WORDS, UNKNOWN)
     train, held_out = ShardWriter(folder / "train"), ShardWriter(folder / "held_out")
-    share = 0.0 if request.held_out_sources else request.held_out_share
+    fraction = 0.0 if request.held_out_sources else request.held_out_share
     before = [source.fingerprint() for source in (*request.sources, *request.held_out_sources)]
     documents = itertools.chain(
         ((text, False) for text in read_documents(request.sources, request.read)),
         ((text, True) for text in read_documents(request.held_out_sources, request.read)),
     )
-    for number, (document, is_given) in enumerate(documents, start=1):
+    for number, (document, is_held_out_source) in enumerate(documents, start=1):
         tokens = tokenize(document)
         if tokens:
             if len(ids) >= LARGEST_LEXICON:
                 inner = [ids.get(token, UNKNOWN) for token in tokens]
             else:
                 inner = [ids.setdefault(token, len(ids)) for token in tokens]
-            writer = held_out if is_given or is_held_out(tokens, share) else train
+            writer = held_out if is_held_out_source or is_held_out(tokens, fraction) else train
             writer.add([BEGIN, *inner, END])
         if progress and number % 1000 == 0:
             progress(number)

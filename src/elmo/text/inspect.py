@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
-import random
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import numpy as np
 import regex
@@ -31,7 +29,7 @@ MIN_COUNTS = (1, 2, 3, 5, 10)
 MAX_SIZES = (5_000, 10_000, 20_000, 50_000, 100_000)
 FIRST_GROWTH_POINT = 1_000
 POINTS_FOR_A_LAW = 4
-PLACES_KEPT = 5
+SIGHTINGS_KEPT = 5
 LINES_BETWEEN_REPORTS = 1000
 
 # Findings beyond these are worth a note.
@@ -42,6 +40,8 @@ LITTLE_TEXT = 1_000_000
 
 # Besides control characters: soft hyphens, zero-width spaces and byte order marks, unseen as well.
 _CONTROL = regex.compile(r"[[\p{Cc}\u00ad\u200b\u2060\ufeff]--\t]", regex.VERSION1)
+# Longer than any word of theirs: these scripts put no spaces between words.
+_UNSPACED = regex.compile(r"[\p{Thai}\p{Khmer}\p{Myanmar}\p{Lao}]{20}")
 # Only tags that exist, since corpora hold marks such as <unk>; entities also without their "&".
 _HTML = regex.compile(
     r"</?(?:a|b|i|u|p|br|hr|div|span|img|table|tr|td|th|ul|ol|li|em|strong|font|script|style|html"
@@ -51,67 +51,18 @@ _HTML = regex.compile(
 )
 
 
-# The report, as plain values that JSON can hold.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where in the files something is: lines of plain text, else documents, counted from 1."""
-
-    source: str
-    unit: Literal["line", "document"]
-    number: int
-
-    def __str__(self) -> str:
-        return f"'{self.source}', {self.unit} {self.number}"
-
-
 @dataclass(kw_only=True)
 class Sightings:
-    """How many documents show something, and the first of them."""
+    """How many documents show something, and where the first of them are."""
 
     documents: int = 0
-    first: list[Place] = field(default_factory=list[Place])
+    first: list[str] = field(default_factory=list[str])
 
-    def add(self, place: Place) -> None:
+    def add(self, where: str) -> None:
         """Count a document."""
         self.documents += 1
-        if len(self.first) < PLACES_KEPT:
-            self.first.append(place)
-
-
-@dataclass(kw_only=True)
-class Part:
-    """The size of the training or of the held-out part."""
-
-    documents: int = 0
-    tokens: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lengths:
-    """Tokens per document. A percentile is the length that so many documents do not exceed."""
-
-    median: int
-    percentile_95: int
-    percentile_99: int
-    longest: int
-    longest_at: Place
-    window: int
-    over_window: Sightings
-    """Documents that need more than one window, with the boundary each starts with."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duplicates:
-    """How many documents would go if only one of each kind were kept."""
-
-    compared: int
-    """The first so many documents, as memory allows."""
-    exact: int
-    near: int
-    """An estimate, besides the exact ones: two texts count as copies with a probability equal to
-    the fraction of five-word phrases they have in common."""
+        if len(self.first) < SIGHTINGS_KEPT:
+            self.first.append(where)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,45 +78,30 @@ class VocabularyPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthPoint:
-    """Distinct words among the first `tokens` running words."""
-
-    tokens: int
-    types: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Words:
-    """The words of a corpus and what a vocabulary makes of them."""
-
-    types: int
-    capped: bool
-    """Whether there are more distinct words than can be kept."""
-    special: tuple[str, ...]
-    """Special words of the model that the text itself holds."""
-    chosen: VocabularyPoint
-    by_min_count: tuple[VocabularyPoint, ...]
-    by_max_size: tuple[VocabularyPoint, ...]
-    growth: tuple[GrowthPoint, ...]
-    heaps_exponent: float | None
-    """The b of Heaps' law, types = a tokens^b; None where there is too little text to tell."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class CorpusReport:
-    """All that `inspect` finds."""
+    """All that `inspect` finds, as plain values that JSON can hold."""
 
     files: int
-    unreadable: tuple[str, ...]
+    unreadable: list[str]
     """What is wrong with files that could not be read to their end."""
     blank_lines: int | None
     """Blank lines of plain text; None if there is no plain text."""
-    train: Part
-    held_out: Part
-    lengths: Lengths
+    documents: int
+    tokens: int
+    held_out_documents: int
+    held_out_tokens: int
+    median_length: int
+    """Tokens per document, as the percentiles are: the length that so many do not exceed."""
+    percentile_95: int
+    percentile_99: int
+    longest: int
+    longest_at: str
+    window: int
+    over_window: Sightings
+    """Documents that need more than one window, with the boundary each starts with."""
     replaced: Sightings
     """Documents with U+FFFD, which stands for bytes that are not UTF-8."""
-    not_utf8: tuple[str, ...]
+    not_utf8: list[str]
     """The first fault of each file with bytes that are not UTF-8."""
     replaces_errors: bool
     """Whether such bytes are replaced, rather than stop the training."""
@@ -173,56 +109,61 @@ class CorpusReport:
     """Documents with control characters or invisible ones."""
     html: Sightings
     """Documents with what looks like HTML."""
-    duplicates: Duplicates
-    words: Words
-
-    @property
-    def documents(self) -> int:
-        """Documents of both parts."""
-        return self.train.documents + self.held_out.documents
-
-    @property
-    def tokens(self) -> int:
-        """Running words of both parts."""
-        return self.train.tokens + self.held_out.tokens
-
-
-# The pass through the corpus.
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckRequest:
-    """What to inspect, and the settings with which it would be trained on."""
-
-    sources: Sequence[Source]
-    read: ReadOptions = field(default_factory=ReadOptions)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    held_out_share: float = 0.02
-    window: int = 256
-    min_count: int = 3
-    max_vocabulary: int | None = 100_000
+    unspaced: Sightings
+    """Documents with Thai, Khmer, Burmese or Lao that stays one token per phrase."""
+    compared: int
+    """The first so many documents, as memory allows, were compared with each other."""
+    exact_duplicates: int
+    """Documents that would go if only one of each were kept."""
+    near_duplicates: int
+    """An estimate, besides the exact ones: two texts count as copies with a probability equal to
+    the fraction of five-word phrases they have in common."""
+    types: int
+    """Distinct words."""
+    capped: bool
+    """Whether there are more distinct words than can be kept."""
+    special: list[str]
+    """Special words of the model that the text itself holds."""
+    vocabulary: VocabularyPoint
+    by_min_count: list[VocabularyPoint]
+    by_max_size: list[VocabularyPoint]
+    growth: list[tuple[int, int]]
+    """Running words, and distinct words among them, at points twice as far apart each time."""
+    heaps_exponent: float | None
+    """The b of Heaps' law, types = a tokens^b; None where there is too little text to tell."""
 
 
-def inspect(request: CheckRequest, progress: Callable[[int], None] | None = None) -> CorpusReport:
-    """Read a corpus once and report on it.
+def inspect(
+    sources: Sequence[Source],
+    *,
+    read: ReadOptions | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    held_out_share: float = 0.02,
+    window: int = 256,
+    min_count: int = 3,
+    max_vocabulary: int | None = 100_000,
+    progress: Callable[[int], None] | None = None,
+) -> CorpusReport:
+    """Read a corpus once and report on it, given the settings with which it would be trained on.
 
     Files that cannot be read to their end are part of the report, unless nothing can be read.
     `progress` is called with the number of lines or rows read so far.
     """
-    sources, read, window = request.sources, request.read, request.window
-    tokenize = build_tokenizer(request.tokenizer)
-    words = WordCounts()
-    parts = (Part(), Part())  # train, held out
-    over_window, replaced, control, html = (Sightings() for _ in range(4))
+    read, tokenize = read or ReadOptions(), build_tokenizer(tokenizer or TokenizerConfig())
+    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())  # of all, of held out
+    documents, tokens_read = [0, 0], [0, 0]  # the same
+    growth: list[tuple[int, int]] = []
+    over_window, replaced, control, html, unspaced = (Sightings() for _ in range(5))
     lengths: Counter[int] = Counter()
-    longest, longest_at = 0, None
+    longest, longest_at = 0, ""
     hashes, phrases = array("Q"), array("Q")  # sixteen bytes per document
     lines = blank_lines = 0
-    suspects: set[str] = set()
+    suspects: list[Source] = []
     unreadable: list[str] = []
     for source in sources:
+        replaced_before = replaced.documents
         try:
-            for place, text in _lenient(source, read):
+            for where, text in _lenient(source, read):
                 lines += 1
                 if progress and lines % LINES_BETWEEN_REPORTS == 0:
                     progress(lines)
@@ -231,40 +172,47 @@ def inspect(request: CheckRequest, progress: Callable[[int], None] | None = None
                     blank_lines += 1
                     continue
                 phrase = representative_phrase(tokens)
-                held_out = is_phrase_held_out(phrase, request.held_out_share)
-                parts[held_out].documents += 1
-                parts[held_out].tokens += len(tokens)
-                words.add(tokens, held_out=held_out)
+                known = tokens
+                if len(counts[0]) >= LARGEST_LEXICON:
+                    known = [token for token in tokens if token in counts[0]]
+                for part in range(1 + is_phrase_held_out(phrase, held_out_share)):
+                    documents[part] += 1
+                    tokens_read[part] += len(tokens)
+                    counts[part].update(known)
+                if tokens_read[0] >= FIRST_GROWTH_POINT << len(growth):
+                    growth.append((tokens_read[0], len(counts[0])))
                 if len(hashes) < LARGEST_COMPARED:
                     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
                     hashes.append(int.from_bytes(digest, "little"))
                     phrases.append(phrase)
                 lengths[len(tokens)] += 1
                 if len(tokens) > longest:
-                    longest, longest_at = len(tokens), place
+                    longest, longest_at = len(tokens), where
                 if len(tokens) + 1 > window:  # a direction reads the boundary, too
-                    over_window.add(place)
+                    over_window.add(where)
                 if "\ufffd" in text:
-                    replaced.add(place)
-                    suspects.add(source.name)
+                    replaced.add(where)
                 if _CONTROL.search(text):
-                    control.add(place)
+                    control.add(where)
                 if _HTML.search(text):
-                    html.add(place)
+                    html.add(where)
+                if not text.isascii() and any(_UNSPACED.search(token) for token in tokens):
+                    unspaced.add(where)
         except UserError as error:
             unreadable.append(str(error))
-    if longest_at is None:
+        if replaced.documents > replaced_before:
+            suspects.append(source)
+    if not longest:
         raise UserError("\n".join(unreadable) or "there is not one word in this text")
 
     # U+FFFD: either bytes that are not UTF-8, which a strict reading stops at, or the text's own.
     not_utf8: list[str] = []
-    for source in sources:
-        if source.name in suspects:
-            try:
-                for _ in read_documents([source], replace(read, errors="strict")):
-                    pass
-            except UserError as error:
-                not_utf8.append(str(error))
+    for source in suspects:
+        try:
+            for _ in read_documents([source], replace(read, errors="strict")):
+                pass
+        except UserError as error:
+            not_utf8.append(str(error))
     ordered = sorted(lengths)
     so_far = list(accumulate(lengths[length] for length in ordered))
     median, percentile_95, percentile_99 = (
@@ -273,111 +221,95 @@ def inspect(request: CheckRequest, progress: Callable[[int], None] | None = None
     )
     _, firsts = np.unique(np.frombuffer(hashes, np.uint64), return_index=True)
     distinct = len(np.unique(np.frombuffer(phrases, np.uint64)[firsts]))
+    exponent = None
+    if len(growth) >= POINTS_FOR_A_LAW:  # the slope of types over tokens, in logarithms
+        logs = np.log(np.array(growth, np.float64))
+        exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+    vocabularies = _vocabularies(*counts, tokens_read[1], min_count, max_vocabulary)
     has_plain = any(source.format == "plain" for source in sources)
     return CorpusReport(
         files=len(sources),
-        unreadable=tuple(unreadable),
+        unreadable=unreadable,
         blank_lines=blank_lines if has_plain else None,
-        train=parts[0],
-        held_out=parts[1],
-        lengths=Lengths(
-            median=median,
-            percentile_95=percentile_95,
-            percentile_99=percentile_99,
-            longest=longest,
-            longest_at=longest_at,
-            window=window,
-            over_window=over_window,
-        ),
+        documents=documents[0],
+        tokens=tokens_read[0],
+        held_out_documents=documents[1],
+        held_out_tokens=tokens_read[1],
+        median_length=median,
+        percentile_95=percentile_95,
+        percentile_99=percentile_99,
+        longest=longest,
+        longest_at=longest_at,
+        window=window,
+        over_window=over_window,
         replaced=replaced,
-        not_utf8=tuple(not_utf8),
+        not_utf8=not_utf8,
         replaces_errors=read.errors == "replace",
         control=control,
         html=html,
-        duplicates=Duplicates(
-            compared=len(hashes), exact=len(hashes) - len(firsts), near=len(firsts) - distinct
-        ),
-        words=words.describe(request.min_count, request.max_vocabulary),
+        unspaced=unspaced,
+        compared=len(hashes),
+        exact_duplicates=len(hashes) - len(firsts),
+        near_duplicates=len(firsts) - distinct,
+        types=len(counts[0]),
+        capped=len(counts[0]) >= LARGEST_LEXICON,
+        special=[word for word in SPECIAL_WORDS if word in counts[0]],
+        vocabulary=vocabularies[0],
+        by_min_count=vocabularies[1 : 1 + len(MIN_COUNTS)],
+        by_max_size=vocabularies[1 + len(MIN_COUNTS) :],
+        growth=growth,
+        heaps_exponent=exponent,
     )
 
 
-def _lenient(source: Source, read: ReadOptions) -> Iterator[tuple[Place, str]]:
-    """The documents of a source and where they are, whatever their bytes; also blank lines."""
+def _lenient(source: Source, read: ReadOptions) -> Iterator[tuple[str, str]]:
+    """Where each document of a source is, and its text, whatever its bytes; also blank lines."""
     read = replace(read, errors="replace")
     if source.format != "plain":
         for number, text in enumerate(read_documents([source], read), start=1):
-            yield Place(source=source.name, unit="document", number=number), text
+            yield f"'{source.name}', document {number}", text
         return
     is_blank = True
     for number, (text,) in enumerate(read_plain(source.path, None, read), start=1):
         is_blank = is_blank and not text.strip()
-        yield Place(source=source.name, unit="line", number=number), " ".join(text.splitlines())
+        yield f"'{source.name}', line {number}", " ".join(text.splitlines())
     if is_blank:
         raise UserError(f"'{source.name}' holds no text; leave it out, or check how it was written")
 
 
-class WordCounts:
-    """Counts of all words and of the held-out ones, and how fast new words come."""
+def _vocabularies(
+    everywhere: Counter[str],
+    in_held_out: Counter[str],
+    held_out_tokens: int,
+    min_count: int,
+    max_size: int | None,
+) -> list[VocabularyPoint]:
+    """The chosen vocabulary, then those of MIN_COUNTS, then those of MAX_SIZES."""
+    words = [word for word in everywhere if word not in SPECIAL_WORDS]
+    held_out = np.fromiter((in_held_out[word] for word in words), np.int64)
+    counts = np.fromiter((everywhere[word] for word in words), np.int64) - held_out
+    order = np.argsort(-counts, kind="stable")  # most frequent in training first
+    counts, held_out = counts[order], held_out[order]
+    special = len(SPECIAL_WORDS)
+    largest = int((counts > 0).sum()) + special
 
-    def __init__(self) -> None:
-        self._all: Counter[str] = Counter()
-        self._held_out: Counter[str] = Counter()
-        self._growth: list[GrowthPoint] = []
-        self._tokens = self._held_out_tokens = 0
-
-    def add(self, tokens: Sequence[str], *, held_out: bool) -> None:
-        """Count the words of one document."""
-        known = tokens
-        if len(self._all) >= LARGEST_LEXICON:
-            known = [token for token in tokens if token in self._all]
-        self._all.update(known)
-        self._tokens += len(tokens)
-        if held_out:
-            self._held_out.update(known)
-            self._held_out_tokens += len(tokens)
-        if self._tokens >= FIRST_GROWTH_POINT << len(self._growth):
-            self._growth.append(GrowthPoint(tokens=self._tokens, types=len(self._all)))
-
-    def describe(self, min_count: int, max_size: int | None) -> Words:
-        """What these words make of a vocabulary, and of others of other sizes."""
-        words = [word for word in self._all if word not in SPECIAL_WORDS]
-        held_out = np.fromiter((self._held_out[word] for word in words), np.int64)
-        counts = np.fromiter((self._all[word] for word in words), np.int64) - held_out
-        order = np.argsort(-counts, kind="stable")  # most frequent in training first
-        counts, held_out = counts[order], held_out[order]
-        special, total = len(SPECIAL_WORDS), self._held_out_tokens
-
-        def point(least: int, most: int | None) -> VocabularyPoint:
-            size = int((counts >= max(1, least)).sum())
-            size = size if most is None else min(size, max(0, most - special))
-            unknown = total - int(held_out[:size].sum())
-            rate = unknown / total if total else None
-            return VocabularyPoint(
-                min_count=least, max_size=most, size=size + special, unknown_rate=rate
-            )
-
-        exponent = None
-        if len(self._growth) >= POINTS_FOR_A_LAW:  # the slope of types over tokens, in logarithms
-            logs = np.log([[growth.tokens, growth.types] for growth in self._growth])
-            exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
-        largest = int((counts > 0).sum()) + special
-        return Words(
-            types=len(self._all),
-            capped=len(self._all) >= LARGEST_LEXICON,
-            special=tuple(word for word in SPECIAL_WORDS if word in self._all),
-            chosen=point(min_count, max_size),
-            by_min_count=tuple(point(least, None) for least in MIN_COUNTS),
-            by_max_size=tuple(point(1, most) for most in MAX_SIZES if most < largest),
-            growth=tuple(self._growth),
-            heaps_exponent=exponent,
+    def point(least: int, most: int | None) -> VocabularyPoint:
+        size = int((counts >= max(1, least)).sum())
+        size = size if most is None else min(size, max(0, most - special))
+        unknown = held_out_tokens - int(held_out[:size].sum())
+        return VocabularyPoint(
+            min_count=least,
+            max_size=most,
+            size=size + special,
+            unknown_rate=unknown / held_out_tokens if held_out_tokens else None,
         )
 
+    sizes = [most for most in MAX_SIZES if most < largest]
+    choices = [(min_count, max_size), *((least, None) for least in MIN_COUNTS)]
+    return [point(*choice) for choice in [*choices, *((1, most) for most in sizes)]]
 
-# What the report means for training.
 
-
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Something to know before training: a problem stops it, a note does not."""
 
     kind: Literal["problem", "note"]
@@ -386,16 +318,17 @@ class Finding:
 
 
 def find(report: CorpusReport) -> list[Finding]:
-    """All findings, problems first."""
-    words, lengths, copies = report.words, report.lengths, report.duplicates
+    """What the report means for training, problems first."""
 
     def seen(sightings: Sightings) -> str:
         first = f"(first: {sightings.first[0]})" if sightings.first else ""
         return f"{sightings.documents:,} of {report.documents:,} documents {first}"
 
     def of_compared(number: int) -> str:
-        return f"{number:,} of {copies.compared:,} documents ({number / copies.compared:.1%})"
+        return f"{number:,} of {report.compared:,} documents ({number / report.compared:.1%})"
 
+    chosen, train_tokens = report.vocabulary, report.tokens - report.held_out_tokens
+    unknown_rate = chosen.unknown_rate or 0
     problems = [(message, "mend this file or leave it out") for message in report.unreadable]
     if not report.replaces_errors:
         problems += [
@@ -405,14 +338,12 @@ def find(report: CorpusReport) -> list[Finding]:
             )
             for message in report.not_utf8
         ]
-    if not report.train.documents:
+    if report.documents == report.held_out_documents:
         what = "all text is held out, none is left to train on"
         problems.append((what, "give more text or a smaller --held-out-share"))
-    elif words.chosen.size <= len(SPECIAL_WORDS):
-        what = f"no training word is seen {words.chosen.min_count} times"
+    elif chosen.size <= len(SPECIAL_WORDS):
+        what = f"no training word is seen {chosen.min_count} times"
         problems.append((what, "lower --min-count or give more text"))
-
-    unknown_rate = words.chosen.unknown_rate or 0
     notes = [
         (
             report.replaced.documents and (report.replaces_errors or not report.not_utf8),
@@ -420,10 +351,16 @@ def find(report: CorpusReport) -> list[Finding]:
             "find the files as they were before, if you can",
         ),
         (
-            words.special,
-            f"the text itself holds {', '.join(words.special)}, which mean boundaries and "
+            report.special,
+            f"the text itself holds {', '.join(report.special)}, which mean boundaries and "
             "unknown words to a model",
             "spell them otherwise unless this is what you want",
+        ),
+        (
+            report.unspaced.documents,
+            "Thai, Khmer, Burmese or Lao has no spaces between words, so that whole phrases become "
+            f"one token in {seen(report.unspaced)}",
+            "use --tokenizer characters, or cut the words yourself and use --tokenizer whitespace",
         ),
         (
             report.html.documents,
@@ -436,18 +373,18 @@ def find(report: CorpusReport) -> list[Finding]:
             "remove them: they make words that look alike different",
         ),
         (
-            copies.exact,
-            f"{of_compared(copies.exact)} repeat another word for word",
+            report.exact_duplicates,
+            f"{of_compared(report.exact_duplicates)} repeat another word for word",
             "keep one of each: a model learns repeated text by heart",
         ),
         (
-            copies.near > MANY_NEAR_COPIES * copies.compared,
-            f"about {of_compared(copies.near)} nearly repeat another",
+            report.near_duplicates > MANY_NEAR_COPIES * report.compared,
+            f"about {of_compared(report.near_duplicates)} nearly repeat another",
             "nothing: near copies mostly stay on one side of the held-out split",
         ),
         (
-            copies.compared < report.documents,
-            f"only the first {copies.compared:,} documents were compared with each other",
+            report.compared < report.documents,
+            f"only the first {report.compared:,} documents were compared with each other",
             "nothing: this bounds the memory of the check",
         ),
         (
@@ -456,55 +393,27 @@ def find(report: CorpusReport) -> list[Finding]:
             "lower --min-count, raise --max-vocabulary, or let the model see characters",
         ),
         (
-            words.capped,
-            f"words beyond the first {words.types:,} distinct ones count as unknown",
+            report.capped,
+            f"words beyond the first {report.types:,} distinct ones count as unknown",
             "look whether the text is cut into words as it should be",
         ),
         (
-            report.held_out.tokens < FEW_HELD_OUT_TOKENS,
-            f"only {report.held_out.tokens:,} words are held out, so perplexity will be rough",
+            report.held_out_tokens < FEW_HELD_OUT_TOKENS,
+            f"only {report.held_out_tokens:,} words are held out, so perplexity will be rough",
             "raise --held-out-share or give a held-out text of your own",
         ),
         (
-            report.train.tokens < LITTLE_TEXT,
-            f"{report.train.tokens:,} words are little to learn a language from",
+            train_tokens < LITTLE_TEXT,
+            f"{train_tokens:,} words are little to learn a language from",
             "start from a model trained on more, with --from",
         ),
         (
-            lengths.over_window.documents,
-            f"more than a window of {lengths.window} tokens is in {seen(lengths.over_window)}; "
-            f"the longest, {lengths.longest_at}, has {lengths.longest:,}",
+            report.over_window.documents,
+            f"more than a window of {report.window} tokens is in {seen(report.over_window)}; "
+            f"the longest, {report.longest_at}, has {report.longest:,}",
             "nothing: they are read window by window, and the state is carried over",
         ),
     ]
     return [Finding("problem", *problem) for problem in problems] + [
         Finding("note", what, advice) for applies, what, advice in notes if applies
     ]
-
-
-# A random sample in one pass.
-
-T = TypeVar("T")
-
-
-class Sample(NamedTuple, Generic[T]):
-    """Some of the items, in the order in which they came, and of how many."""
-
-    items: list[T]
-    of: int
-
-
-def draw(things: Iterable[T], size: int, seed: int) -> Sample[T]:
-    """Draw `size` items, or all if there are no more; only the sample is held in memory."""
-    generator = random.Random(seed)
-    count = 0
-
-    def keyed() -> Iterable[tuple[float, int, T]]:
-        nonlocal count
-        for thing in things:
-            yield generator.random(), count, thing
-            count += 1
-
-    # The smallest of random keys are a fair sample; keys and positions decide, never the items.
-    drawn = heapq.nsmallest(size, keyed(), key=lambda entry: entry[:2])
-    return Sample([thing for _, _, thing in sorted(drawn, key=lambda entry: entry[1])], count)

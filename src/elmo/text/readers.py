@@ -1,4 +1,4 @@
-"""Rows of text from plain, delimited, JSON Lines and Parquet files, each of which may be gzipped.
+"""Rows of text from plain, delimited, JSON Lines and Parquet files, each may be compressed.
 
 Every reader yields tuples of strings, one per row, and names file and line in its errors. Reading
 is bounded: regular files only, lines of at most `LONGEST_LINE` bytes, and no more decompressed
@@ -7,16 +7,19 @@ bytes than `ExpansionLimit` allows, so that no small file can ask for gigabytes.
 
 from __future__ import annotations
 
+import bz2
 import csv
 import difflib
 import gzip
+import io
 import itertools
 import json
 import logging
+import lzma
 import re
 import tempfile
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -60,14 +63,54 @@ class ExpansionLimit:
             )
 
 
-def is_gzip(path: Path) -> bool:
+class _Zstandard(io.RawIOBase):
+    """Reads .zst; zstandard's own reader takes a file that was cut short for a whole one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._package: Any = require_extra("zstandard", "zstd")
+        self._file, self._packed, self._unpacked = file, b"", b""
+        self._frame: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._unpacked:
+            # Little at a time: a thousand bytes can unpack to 32 MB, but not to more.
+            self._packed = self._packed or self._file.read(1 << 10)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("it ends within a frame")
+                return 0
+            self._frame = self._frame or self._package.ZstdDecompressor().decompressobj()
+            try:
+                self._unpacked, self._packed = self._frame.decompress(self._packed), b""
+            except self._package.ZstdError as error:
+                raise EOFError(str(error)) from None
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        count = min(len(buffer), len(self._unpacked))
+        buffer[:count], self._unpacked = self._unpacked[:count], self._unpacked[count:]
+        return count
+
+
+COMPRESSIONS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": lambda file: io.BufferedReader(_Zstandard(file)),
+}
+"""How files are unpacked, by the last suffix of their names; .zst needs the extra `zstd`."""
+
+
+def is_compressed(path: Path) -> bool:
     """Whether the name says that the file is compressed."""
-    return path.suffix.lower() == ".gz"
+    return path.suffix.lower() in COMPRESSIONS
 
 
 def content_suffix(path: Path) -> str:
-    """The suffix that tells the format: in lower case, without a final `.gz`."""
-    return Path(path.stem if is_gzip(path) else path.name).suffix.lower()
+    """The suffix that tells the format: in lower case, without a final `.gz` or the like."""
+    return Path(path.stem if is_compressed(path) else path.name).suffix.lower()
 
 
 @contextmanager
@@ -76,18 +119,19 @@ def open_bytes(path: Path) -> Generator[BinaryIO]:
     require_regular(path)
     try:
         with path.open("rb") as file:
-            if is_gzip(path):
-                with gzip.open(file) as unpacked:
+            if is_compressed(path):
+                with COMPRESSIONS[path.suffix.lower()](file) as unpacked:
                     yield cast(BinaryIO, unpacked)
             else:
                 yield file
-    # BadGzipFile is an OSError too, so it has to come first.
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(
-            f"'{path}' is not a complete gzip file ({error}); copy or download it again, "
-            "or take '.gz' off its name if it is not compressed"
-        ) from None
-    except OSError as error:
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        # For damaged files, gzip and bz2 raise an OSError of their own, which has no number.
+        if not isinstance(error, OSError) or error.errno is None:
+            kind = {".gz": "gzip", ".zst": "zstandard"}.get(path.suffix, path.suffix[1:])
+            raise UserError(
+                f"'{path}' is not a complete {kind} file ({error}); copy or download it again, "
+                f"or take {path.suffix!r} off its name if it is not compressed"
+            ) from None
         raise UserError(
             f"cannot read '{path}': {error.strerror or error}; check the path and its permissions"
         ) from None
@@ -218,15 +262,27 @@ def read_delimited(
                 listing(names),
             )
         rows = itertools.chain([first], [] if second is None else [second], rows)
+    skipped: list[int] = []
     for line, fields in rows:
         if not max(indices) < len(fields) <= len(names):
+            if options.on_bad_rows == "skip":
+                skipped.append(line)
+                continue
             expected = f"at least {max(indices) + 1}" if len(fields) < len(names) else len(names)
             raise UserError(
                 f"'{path}', line {line}: expected {expected} columns, as in the first row, but "
-                f"there are {len(fields)}; mend the row, or put double quotes around a field that "
-                "contains the delimiter"
+                f"there are {len(fields)}; mend the row, put double quotes around a field that "
+                "contains the delimiter, or use --on-bad-rows skip"
             )
         yield tuple(fields[idx] for idx in indices)
+    if skipped:
+        lines = ", ".join(map(str, skipped[:5])) + (", …" if len(skipped) > 5 else "")
+        log.warning(
+            "'%s': rows left out, since they have too many or too few columns: %d (lines %s)",
+            path,
+            len(skipped),
+            lines,
+        )
 
 
 def _is_header(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -255,6 +311,8 @@ def read_fields(
     """
     csv.field_size_limit(LONGEST_LINE)
     quoting = csv.QUOTE_MINIMAL if options.quotes else csv.QUOTE_NONE
+    if delimiter is None and options.delimiter != "auto":
+        delimiter = {"tab": "\t"}.get(options.delimiter, options.delimiter)
     if delimiter is None:
         delimiter = "\t" if content_suffix(path) == ".tsv" else _sniff(path, options, quoting)
     # Strict, since otherwise one stray quote silently swallows the rows after it.
@@ -338,8 +396,8 @@ def _records(path: Path, options: ReadOptions) -> Iterator[tuple[str, dict[str, 
 
 
 def as_text(value: object, where: str, options: ReadOptions) -> str:
-    """A JSON or Parquet value as text: strings, UTF-8 bytes, and whole numbers (class labels)."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    """A JSON or Parquet value as text: strings, UTF-8 bytes, and numbers (classes, scores)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, bytes):
         try:
@@ -408,7 +466,7 @@ def _open_table(path: Path) -> Generator[Any]:
     require_regular(path)
     with tempfile.TemporaryDirectory(prefix="elmo-") as folder:
         unpacked = path
-        if is_gzip(path):  # Parquet is read from its end, so it has to be unpacked first
+        if is_compressed(path):  # Parquet is read from its end, so it has to be unpacked first
             unpacked, limit = Path(folder) / path.stem, ExpansionLimit(path)
             with open_bytes(path) as packed, unpacked.open("wb") as file:
                 while block := packed.read(1 << 20):

@@ -1,4 +1,4 @@
-"""From what a user names (files, patterns, folders, standard input, AG News) to documents."""
+"""From what a user names (files, patterns, folders, addresses, AG News, …) to documents."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import atexit
 import difflib
 import glob
 import hashlib
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,10 +19,20 @@ from elmo.errors import UserError
 from elmo.text import readers
 from elmo.text.config import ReadOptions
 from elmo.text.readers import content_suffix
+from elmo.text.remote import are_sources
 
-__all__ = ["ReadOptions", "Source", "first_row", "read_columns", "read_documents", "resolve"]
+__all__ = [
+    "ReadOptions",
+    "Source",
+    "are_sources",
+    "first_row",
+    "read_columns",
+    "read_documents",
+    "resolve",
+]
 
 AG_NEWS = "ag_news"
+log = logging.getLogger(__name__)
 
 Format = Literal["plain", "delimited", "json_lines", "parquet", "ag_news"]
 _Reader = Callable[[Path, Sequence[str] | None, ReadOptions], Iterator[tuple[str, ...]]]
@@ -47,7 +58,7 @@ _FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
 }
 # Files of these kinds would pass as lines of text without being it.
-_REFUSED = {".json", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".pdf", ".docx", ".xlsx"}
+_REFUSED = {".json", ".zip", ".tar", ".tgz", ".pdf", ".docx", ".xlsx"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +79,16 @@ class Source:
         """Changes when the file does: its path, size and time, or a hash of standard input."""
         if self.content_hash is not None:
             return f"{self.name} sha256={self.content_hash}"
-        status = self.path.stat()
-        path = self.path.resolve()
-        return f"{self.format} {path} size={status.st_size} mtime_ns={status.st_mtime_ns}"
+        paths = [self.path]
+        if self.format == AG_NEWS:
+            from elmo.text.ag_news import files_of
+
+            paths = files_of(self.path)
+        stats = [(path.resolve(), path.stat()) for path in paths]
+        return " ".join(
+            f"{self.format} {path} size={status.st_size} mtime_ns={status.st_mtime_ns}"
+            for path, status in stats
+        )
 
 
 def read_documents(sources: Sequence[Source], options: ReadOptions) -> Iterator[str]:
@@ -106,14 +124,18 @@ def first_row(source: Source, options: ReadOptions) -> list[str]:
 
 
 def resolve(sources: Sequence[str]) -> list[Source]:
-    """Turn the names of files, patterns, folders, `-` and `ag_news[:split]` into sources."""
+    """Turn names into sources.
+
+    They are files, patterns, folders, fsspec addresses, `-` (standard input), `ag_news[:split]`, or
+    `hf:NAME[@CONFIG][:SPLIT]`, a data set of the Hugging Face hub.
+    """
     if not sources:
         raise UserError("no text was named; give files, folders, patterns, '-' or 'ag_news'")
     if sources.count("-") > 1:
         raise UserError("'-' (standard input) is given more than once, but can be read only once")
-    found = [source for name in sources for source in _resolve_one(name)]
+    files = [source for name in sources for source in _resolve_one(name)]
     # A file that two patterns match is still one file.
-    return list({source.path.resolve(): source for source in found}.values())
+    return list({source.path.resolve(): source for source in files}.values())
 
 
 def _rows(
@@ -137,9 +159,24 @@ def _resolve_one(name: str) -> list[Source]:
         from elmo.text.ag_news import locate
 
         return [Source(name=name, path=locate(name), format="ag_news")]
-    path = Path(name).expanduser()
+    if ":" in name:  # hf:…, or the scheme of an address
+        from elmo.text import remote
+
+        if name.startswith(remote.HUB):
+            return [replace(_file(remote.fetch_dataset(name)), name=name)]
+        if remote.is_address(name):
+            addresses = remote.find_addresses(name)
+            return [replace(_file(remote.fetch(file)), name=file) for file in addresses]
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:  # ~nobody
+        raise UserError(f"'{name}': there is no user of this name; check the path") from None
     if path.is_dir():
-        return [_file(file) for file in _files_below(path)]
+        files = _files_below(path)
+        shown = ", ".join(str(file.relative_to(path)) for file in files[:5])
+        more = f" and {len(files) - 5:,} more" if len(files) > 5 else ""
+        log.info("reading %d files of the folder '%s': %s%s", len(files), path, shown, more)
+        return [_file(file) for file in files]
     if not path.exists() and any(sign in name for sign in "*?["):
         # Not Path.glob: what it matches with ** differs between Python versions.
         names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
@@ -158,7 +195,7 @@ def _file(path: Path) -> Source:
     if suffix in _REFUSED:
         raise UserError(
             f"'{path}': {suffix} files cannot be read; convert it to one of "
-            f"{', '.join(_FORMATS)} (each may be gzipped), with one document per line or row"
+            f"{', '.join(_FORMATS)} (each may be compressed), with one document per line or row"
         )
     if path.exists() and not path.is_file():
         # Opening a pipe only to see whether it can be opened would end the program that feeds it.
@@ -186,10 +223,14 @@ def _file(path: Path) -> Source:
 
 def _standard_input() -> Source:
     """Copy standard input to a file, so that it can be read more than once."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by the caller
+        raise UserError("'-' asks for text on standard input, but that is closed; name a file")
+    _remove_old_copies()
     digest = hashlib.sha256()
-    with tempfile.NamedTemporaryFile(prefix="elmo-stdin-", suffix=".txt", delete=False) as file:
+    with tempfile.NamedTemporaryFile(prefix=_COPY, suffix=".txt", delete=False) as file:
         path = Path(file.name)
         atexit.register(path.unlink, missing_ok=True)
+        _LOCKS.append(_lock(path))
         while block := sys.stdin.buffer.read(1 << 20):
             digest.update(block)
             file.write(block)
@@ -199,6 +240,37 @@ def _standard_input() -> Source:
                 "check the command before the pipe"
             )
     return Source(name="standard input", path=path, format="plain", content_hash=digest.hexdigest())
+
+
+_COPY = "elmo-stdin-"
+_LOCKS: list[int | None] = []
+"""Keeps copies of standard input locked, so that other processes see that they are in use."""
+
+
+def _remove_old_copies() -> None:
+    """Delete copies of standard input whose process was killed: nobody holds their lock."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_COPY}*.txt"):
+        lock = _lock(path)
+        if lock is not None:
+            path.unlink(missing_ok=True)
+            os.close(lock)
+
+
+def _lock(path: Path) -> int | None:
+    try:
+        import fcntl
+    except ImportError:  # Windows, which refuses to delete open files anyway
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # another user's
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -216,7 +288,7 @@ def _files_below(folder: Path) -> list[Path]:
     if not readable:
         raise UserError(
             f"the folder '{folder}' has no readable files: expected names that end in "
-            f"{', '.join(_FORMATS)} (each may be gzipped), but found {len(files)} others; "
+            f"{', '.join(_FORMATS)} (each may be compressed), but found {len(files)} others; "
             "name files of another kind one by one"
         )
     return readable

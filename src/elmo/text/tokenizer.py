@@ -6,47 +6,180 @@ and needs no more than one regular expression; the libraries made for it bring w
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
 
 import regex
 
-from elmo.errors import UserError
+from elmo.errors import ConfigError, UserError, require_extra
 
 Tokenizer = Callable[[str], list[str]]
+BUILT_IN = ("regex", "regex-2", "characters", "whitespace", "custom")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """How documents are cut into words; saved with every model."""
 
-    tokenizer: Literal["regex", "whitespace", "custom"] = "regex"
-    """regex: words, numbers and punctuation apart; whitespace: the text is tokenized already and
-    is cut at spaces only; custom: a Python function of your own."""
+    tokenizer: str = "regex"
+    """regex: words, numbers and punctuation apart; regex-2: the same, but C++, C#, .NET and Hebrew
+    abbreviations stay whole; characters: for scripts without spaces; whitespace: the text is
+    tokenized already and is cut at spaces only; spacy:de, spacy:th, …: the rules of a language of
+    spaCy's (extra: spacy); module:function: a Python function that returns a list of words; custom:
+    a function that is passed from Python."""
 
     lowercase: bool = False
     """Whether words are made lower case; ELMo reads characters, so case is best kept."""
 
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        if self.tokenizer not in BUILT_IN and ":" not in self.tokenizer:
+            yield (
+                f"tokenizer: expected {', '.join(BUILT_IN)}, spacy:LANGUAGE or module:function; "
+                f"got {self.tokenizer!r:.60}"
+            )
+
 
 def build_tokenizer(config: TokenizerConfig, custom: Tokenizer | None = None) -> Tokenizer:
     """Give the function that cuts a document into words."""
+    if ":" in config.tokenizer:
+        custom = custom or named_tokenizer(config.tokenizer)
+        config = replace(config, tokenizer="custom")
     if (config.tokenizer == "custom") != (custom is not None):
         raise UserError(
             "a tokenizer function is given exactly if the tokenizer is 'custom', but "
             f"it is {config.tokenizer!r} and there is {'no' if custom is None else 'a'} function; "
             "pass the function the model was trained with, or choose the tokenizer 'custom'"
         )
+    if problems := list(config.problems()):
+        raise ConfigError(problems)
     if custom is not None:
         tokenize: Tokenizer = _Checked(custom)
     else:
-        tokenize = tokenize_words if config.tokenizer == "regex" else str.split
+        tokenize = TOKENIZERS[config.tokenizer]
     return _Lowercased(tokenize) if config.lowercase else tokenize
+
+
+_allowed = set(filter(None, os.environ.get("ELMO_TOKENIZERS", "").split(",")))
+
+
+def allow_tokenizer(name: str) -> None:
+    """Allow a `module:function` to be called, because the user named it.
+
+    Names in model folders are not enough: a folder that comes from anywhere must not decide which
+    code runs.
+    """
+    _allowed.add(name)
+
+
+@cache
+def named_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of a name: `spacy:de`, `spacy:en_core_web_sm` or `module:function`.
+
+    The function may be in a module of the working folder.
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise UserError(
+            f"unknown tokenizer {name!r:.80}; expected model, whitespace, spacy:LANGUAGE (such as "
+            "spacy:de), spacy:PACKAGE or MODULE:FUNCTION"
+        )
+    if module == "spacy":
+        return SpacyTokenizer(attribute)
+    if name not in _allowed:
+        raise UserError(
+            f"this model reads words cut by the function {name!r}, which is called only if you "
+            f"name it yourself: --tokenizer {name}, or ELMO_TOKENIZERS={name}"
+        )
+    sys.path.insert(0, str(Path.cwd()))  # as python -m has it, and a command has not
+    try:
+        function = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"tokenizer {name!r}: cannot be imported ({error})") from None
+    finally:
+        sys.path.pop(0)
+    if not callable(function):
+        raise UserError(f"tokenizer {name!r}: expected a function, got {type(function).__name__}")
+    return cast("Tokenizer", function)
+
+
+class SpacyTokenizer:
+    """The tokenizer of a language or of an installed pipeline package of spaCy's."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        spacy: Any = require_extra("spacy", "spacy")
+        try:
+            is_code = len(language) <= 3  # de: its rules alone; otherwise a package by name
+            pipeline = spacy.blank(language) if is_code else spacy.load(language)
+            self._tokenizer = pipeline.tokenizer
+        except (ImportError, OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"tokenizer 'spacy:{language}': {reason:.200}") from None
+
+    def __reduce__(self) -> tuple[type[SpacyTokenizer], tuple[str]]:
+        return SpacyTokenizer, (self._language,)
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of a text."""
+        return [token.text for token in self._tokenizer(text) if not token.is_space]
 
 
 def tokenize_words(text: str) -> list[str]:
     """Cut a text into words, numbers and punctuation; only white space is lost."""
     return _TOKEN.findall(text)
+
+
+def tokenize_words_2(text: str) -> list[str]:
+    """The same, but names of programming languages and Hebrew abbreviations stay whole."""
+    return _token_2().findall(text)
+
+
+def tokenize_characters(text: str) -> list[str]:
+    """Cut a text into characters as readers see them: letters with their marks."""
+    return regex.findall(r"\S\p{M}*", text)
+
+
+TOKENIZERS: dict[str, Tokenizer] = {
+    "regex": tokenize_words,
+    "regex-2": tokenize_words_2,
+    "characters": tokenize_characters,
+    "whitespace": str.split,
+}
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words as a text for readers: no space before a full stop, nor within Chinese or Thai.
+
+    >>> join_words(["Oil", "did", "n't", "fall", "(", "much", ")", "."])
+    "Oil didn't fall (much)."
+    """
+    text, quoted = "", False
+    glue = True
+    for word in words:
+        closes = bool(_CLOSING.fullmatch(word)) or (word == '"' and quoted)
+        opens = bool(_OPENING.fullmatch(word)) or (word == '"' and not quoted)
+        quoted ^= word == '"'
+        unspaced = bool(text and _UNSPACED.match(text[-1]) and _UNSPACED.match(word))
+        text += word if glue or closes or unspaced else f" {word}"
+        glue = opens
+    return text
+
+
+_CLOSING = regex.compile(
+    r"[.,;:!?%)\]}»”’…。、，；：！？）」』】]|\.\.+|['’](?:s|re|ve|ll|d|m)|[nN]['’][tT]"
+)
+_OPENING = regex.compile(r"[(\[{«“‘（「『【$£]")
+_UNSPACED = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+    r"。、，；：！？）」』】（「『【ー]"
+)
 
 
 @dataclass(frozen=True)
@@ -98,28 +231,37 @@ _SITES = "com|org|net|edu|gov|info|biz|mil|eu|uk|de|fr|jp|cn|au|ca|io|tv"
 _VISIBLE = r"[^\s\x1c-\x1f<>\"“”]"
 _EMOJI = r"\p{Extended_Pictographic}[\p{M}\p{Emoji_Modifier}]*"
 
-_TOKEN = regex.compile(
-    "|".join(
-        (
-            # Most words need no other rule; this line alone doubles the speed.
-            r"[a-zA-Z]++(?=[ ,])",
-            rf"(?:(?:https?|ftp)://|www\.){_VISIBLE}+(?<![.,;:!?)\]}}'’])",
-            # Bounded as real addresses are, so that no text takes quadratic time.
-            r"[\w.+-]{1,64}+@[\w-]{1,63}(?:\.[\w-]{1,63})+",
-            rf"(?:{_LETTER}[\w-]{{0,62}}\.){{1,5}}(?:{_SITES}){_END}(?:/{_VISIBLE}*(?<=[\w/]))?",
-            rf"(?:\p{{L}}\.){{2,}}(?:\p{{L}}{_END})?(?:-{_LETTER}+)?",
-            rf"(?:{_SHORT}|\p{{Lu}}|No(?=\.\s*\d))\.(?!\.)",
-            # A word lets go of the n that "n't" needs.
-            rf"{_LETTER}+(?:{_JOIN}{_LETTER}+)*(?<!(?={_NOT})[nN])",
-            _NOT,
-            _CLITIC,
-            rf"['’]\d\ds?{_END}|\.\d+{_END}",
-            # Chinese characters stand alone, as spaces do not part their words; kana in runs.
-            r"\p{Han}\p{M}*|[\p{Hiragana}ー]+\p{M}*|[\p{Katakana}ー]+\p{M}*",
-            r"--+|==+|__+|\*\*+|~~+|##+|\.\.+|''|``",
-            rf"{_EMOJI}(?:\u200d{_EMOJI})*|\p{{Regional_Indicator}}{{2}}",
-            r"[^\s\x1c-\x1f]\p{M}*",
-        )
-    ),
-    regex.VERSION1,
+_RULES = (
+    # Most words need no other rule; this line alone doubles the speed.
+    r"[a-zA-Z]++(?=[ ,])",
+    rf"(?:(?:https?|ftp)://|www\.){_VISIBLE}+(?<![.,;:!?)\]}}'’])",
+    # Bounded as real addresses are, so that no text takes quadratic time.
+    r"[\w.+-]{1,64}+@[\w-]{1,63}(?:\.[\w-]{1,63})+",
+    rf"(?:{_LETTER}[\w-]{{0,62}}\.){{1,5}}(?:{_SITES}){_END}(?:/{_VISIBLE}*(?<=[\w/]))?",
+    rf"(?:\p{{L}}\.){{2,}}(?:\p{{L}}{_END})?(?:-{_LETTER}+)?",
+    rf"(?:{_SHORT}|\p{{Lu}}|No(?=\.\s*\d))\.(?!\.)",
+    # A word lets go of the n that "n't" needs.
+    rf"{_LETTER}+(?:{_JOIN}{_LETTER}+)*(?<!(?={_NOT})[nN])",
+    _NOT,
+    _CLITIC,
+    rf"['’]\d\ds?{_END}|\.\d+{_END}",
+    # Chinese characters stand alone, as spaces do not part their words; kana in runs.
+    r"\p{Han}\p{M}*|[\p{Hiragana}ー]+\p{M}*|[\p{Katakana}ー]+\p{M}*",
+    r"--+|==+|__+|\*\*+|~~+|##+|\.\.+|''|``",
+    rf"{_EMOJI}(?:\u200d{_EMOJI})*|\p{{Regional_Indicator}}{{2}}",
+    r"[^\s\x1c-\x1f]\p{M}*",
 )
+_TOKEN = regex.compile("|".join(_RULES), regex.VERSION1)
+
+
+@cache
+def _token_2() -> regex.Pattern[str]:
+    """The rules of regex-2: new ones come first, so that all else is cut as before."""
+    hebrew = r"[\p{Hebrew}&&\p{L}]\p{M}*"
+    rules = (
+        r"(?<![\p{L}\p{N}])[A-Z](?:\+\+|\#)(?![\p{L}+\#])",
+        rf"(?:(?<![\p{{L}}\p{{N}}])[A-Z]\w*)?\.NET{_END}",
+        # Gershayim before the last letter of an abbreviation, geresh after a letter.
+        rf"(?:{hebrew})+(?:[\"״]{hebrew}|['׳](?:{hebrew})*)",
+    )
+    return regex.compile("|".join((*rules, *_RULES)), regex.VERSION1)

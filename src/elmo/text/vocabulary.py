@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
@@ -11,12 +11,66 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.config import from_json
 from elmo.errors import UserError
-from elmo.files import read_text, write_text
+from elmo.files import read_json, read_text, write_json, write_text
 
 BEGIN, END, UNKNOWN = 0, 1, 2
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
+MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
+"""What ELMoForManyLangs calls them; there `<S>` is a word like any other."""
 LARGEST_FILE = 1 << 30
+LONGEST_ROW = 1000
+"""Far above any real model's: a damaged file must not allocate memory."""
+SPELLING = "spelling.json"
+"""Next to vocabulary.txt, if a model spells words by code points."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How ELMoForManyLangs spells: by code points with ids of their own, not by UTF-8 bytes."""
+
+    longest_word: int | None
+    """Words are cut to this many code points, also before they are looked up."""
+    characters: tuple[str, ...] = ()
+    """By id, the six marks first; empty for a model that reads whole words only."""
+
+    MARKS = ("<pad>", "<bow>", "<eow>", "<bos>", "<eos>", "<oov>")
+
+    def __post_init__(self) -> None:
+        if self.characters and self.characters[: len(self.MARKS)] != self.MARKS:
+            raise UserError(f"the characters must start with {', '.join(self.MARKS)}")
+        if len(self.ids) != len(self.characters):
+            raise UserError("the characters hold one of them twice")
+        if (self.longest_word is None and self.characters) or not (
+            1 <= (self.longest_word or 1) <= LONGEST_ROW
+        ):
+            raise UserError(
+                f"longest_word: expected 1 to {LONGEST_ROW} code points, got {self.longest_word}"
+            )
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each character."""
+        return {character: idx for idx, character in enumerate(self.characters)}
+
+    @property
+    def row_length(self) -> int:
+        """Number of characters in a row, the two marks of a word included."""
+        return 2 + (self.longest_word or 0)
+
+    def spell(self, word: str) -> NDArray[np.int64]:
+        """The row of a word: `<eow>`, its code points, `<bow>`, padding.
+
+        The marks are swapped by a historic mistake: all models were trained so.
+        """
+        _, bow, eow, bos, eos, oov = range(len(self.MARKS))
+        row = np.zeros(self.row_length, dtype=np.int64)  # <pad> is 0
+        boundary = {MANY_LANGS_WORDS[BEGIN]: bos, MANY_LANGS_WORDS[END]: eos}.get(word)
+        content = [self.ids.get(sign, oov) for sign in word[: self.longest_word]]
+        content = content if boundary is None else [boundary]
+        row[: len(content) + 2] = [eow, *content, bow]
+        return row
 
 
 @dataclass(frozen=True)
@@ -25,10 +79,13 @@ class Vocabulary:
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
+    spelling: Spelling | None = None
+    """Default: by UTF-8 bytes, as official models spell."""
 
     def __post_init__(self) -> None:
-        if self.words[:3] != SPECIAL_WORDS:
-            raise UserError(f"a vocabulary must start with {', '.join(SPECIAL_WORDS)}")
+        special = SPECIAL_WORDS if self.spelling is None else MANY_LANGS_WORDS
+        if self.words[:3] != special:
+            raise UserError(f"a vocabulary must start with {', '.join(special)}")
         if len(self.words) != len(self.counts):
             raise UserError(f"{len(self.words):,} words but {len(self.counts):,} counts")
         if len(self.ids) != len(self.words):
@@ -45,10 +102,12 @@ class Vocabulary:
 
     def id(self, word: str) -> int:
         """The id of a word, or that of the unknown word."""
-        return self.ids.get(word, UNKNOWN)
+        return int(self.encode([word])[0])
 
     def encode(self, words: Iterable[str]) -> NDArray[np.int64]:
         """The ids of words, unknown ones included."""
+        if self.spelling is not None and (longest := self.spelling.longest_word) is not None:
+            words = (word[:longest] for word in words)
         return np.fromiter(map(self.ids.get, words, repeat(UNKNOWN)), dtype=np.int64)
 
     def unknown_rate(self, words: Sequence[str], counts: NDArray[np.int64]) -> float:
@@ -56,17 +115,43 @@ class Vocabulary:
         unknown = self.encode(words) == UNKNOWN
         return float(counts[unknown].sum() / max(1, counts.sum()))
 
+    @property
+    def character_ids(self) -> int:
+        """How many character ids there are, padding included."""
+        return CHARACTER_IDS if self.spelling is None else len(self.spelling.characters)
+
+    @property
+    def padding(self) -> int:
+        """The id of the character that fills a row."""
+        return PADDING + SHIFT if self.spelling is None else 0
+
     def grown(self, words: Sequence[str], counts: Sequence[int]) -> Vocabulary:
         """This vocabulary and, after it, the new ones of `words`; old ids stay what they are."""
         new = [(w, c) for w, c in zip(words, counts, strict=True) if w not in self.ids]
         return Vocabulary(
             self.words + tuple(word for word, _ in new),
             self.counts + tuple(count for _, count in new),
+            self.spelling,
+        )
+
+    def spelled_as(self, other: Vocabulary) -> Vocabulary:
+        """These words with the spelling, and the names of special words, of another vocabulary."""
+        if other.spelling is None:
+            return self
+        special = other.words[: len(SPECIAL_WORDS)]
+        pairs = [(word, count) for word, count in zip(self.words, self.counts, strict=True)]
+        pairs = [pair for pair in pairs[len(special) :] if pair[0] not in special]
+        return Vocabulary(
+            (*special, *(word for word, _ in pairs)),
+            (*self.counts[: len(special)], *(count for _, count in pairs)),
+            other.spelling,
         )
 
     def save(self, path: Path) -> None:
-        """Write one line per word: the word, a tab, its count."""
+        """Write one line per word: the word, a tab, its count; the spelling to a file beside it."""
         lines = (f"{w}\t{c}\n" for w, c in zip(self.words, self.counts, strict=True))
+        if self.spelling is not None:
+            write_json(path.with_name(SPELLING), asdict(self.spelling))
         write_text(path, "".join(lines))
 
     @classmethod
@@ -74,7 +159,9 @@ class Vocabulary:
         """Read what `save` wrote, or say which line is wrong."""
         words, counts = read_counts(path)
         try:
-            return cls(tuple(words), tuple(counts))
+            spelling = path.with_name(SPELLING)
+            read = from_json(Spelling, read_json(spelling), SPELLING) if spelling.exists() else None
+            return cls(tuple(words), tuple(counts), read)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
 
@@ -92,12 +179,12 @@ def build_vocabulary(
     `boundaries` is how often a text began (and ended); what is cut off counts as unknown.
     """
     room = len(words) if max_size is None else max(0, max_size - len(SPECIAL_WORDS))
-    kept = 0
-    while kept < min(room, len(words)) and counts[kept] >= max(1, min_count):
-        kept += 1
-    unknown = int(sum(counts[kept:]))
+    size = 0
+    while size < min(room, len(words)) and counts[size] >= max(1, min_count):
+        size += 1
+    unknown = int(sum(counts[size:]))
     return Vocabulary(
-        (*SPECIAL_WORDS, *words[:kept]), (boundaries, boundaries, unknown, *counts[:kept])
+        (*SPECIAL_WORDS, *words[:size]), (boundaries, boundaries, unknown, *counts[:size])
     )
 
 
@@ -144,8 +231,9 @@ def spell(word: str) -> NDArray[np.int64]:
     return row + SHIFT
 
 
-def spell_all(words: Sequence[str]) -> NDArray[np.int64]:
-    """The rows of many words, (words, 50)."""
+def spell_all(words: Sequence[str], spelling: Spelling | None = None) -> NDArray[np.int64]:
+    """The rows of many words, (words, 50), or as long as the spelling of a model makes them."""
     if not words:
-        return np.zeros((0, ROW_LENGTH), dtype=np.int64)
-    return np.stack([spell(word) for word in words])
+        length = ROW_LENGTH if spelling is None else spelling.row_length
+        return np.zeros((0, length), dtype=np.int64)
+    return np.stack([(spell if spelling is None else spelling.spell)(word) for word in words])
