@@ -1,0 +1,62 @@
+"""Sphinx: `make docs` builds build/docs, with warnings as errors; notebooks are executed."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import elmo
+
+project = "elmo"
+author = copyright = "The elmo contributors"
+version = release = elmo.__version__
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["results/*", "performance/*"]
+suppress_warnings = [
+    "myst.header",  # results and experiments have headings of their own levels
+    "myst.xref_missing",  # links to files of the repository that are no pages
+]
+
+html_theme = "furo"
+html_title = f"elmo {release}"
+html_extra_path: list[str] = []
+html_theme_options = {"navigation_with_keys": True}
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+default_role = "code"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+
+# The kernels of the notebooks: one thread each, and a cache of their own.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["ELMO_CACHE"] = str(Path(__file__).parent.parent / "build" / "docs-cache")
+
+
+OPTIONAL = {"serve", "tasks", "public-models", "explore"}
+"""Features that not every version has, each with pages that are called so or begin so."""
+
+
+def list_optional_pages(app: Any, name: str, source: list[str]) -> None:
+    """Put the pages of optional features into the table of contents, if they are there."""
+    if name == "index":
+        lines: list[str] = []
+        for line in source[0].split("\n"):
+            pages = [] if line not in OPTIONAL else Path(app.srcdir).glob(f"{line}*.md")
+            lines += sorted(path.stem for path in pages) if line in OPTIONAL else [line]
+        source[0] = "\n".join(lines)
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", list_optional_pages)

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Play the newcomer: build the wheel, install it into a fresh environment, run each Python block and
+# each quick command of the README, and each example, in an empty folder.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+python="${PYTHON:-python3}"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+
+"$python" -m venv "$work/venv"
+"$work/venv/bin/python" -m pip install --quiet build hatchling
+# What is committed, without what lies around in a working copy.
+mkdir "$work/source"
+git -C "$root" archive HEAD | tar -x -C "$work/source"
+root="$work/source"
+for name in first second; do  # the same bytes each time
+    "$work/venv/bin/python" -m build --no-isolation --outdir "$work/$name" "$root" > /dev/null
+done
+(cd "$work/first" && sha256sum ./*.whl ./*.tar.gz) > "$work/sums"
+(cd "$work/second" && sha256sum --check --quiet "$work/sums")
+echo "wheel and sdist are reproducible"
+
+"$work/venv/bin/python" -m pip install --quiet "$work"/first/*.whl
+mkdir "$work/empty" && cd "$work/empty"
+export ELMO_CACHE="$work/cache" PATH="$work/venv/bin:$PATH"
+unset PYTHONPATH
+python "$root/tests/run_blocks.py" "$root/README.md"
+echo "== without what macOS and Windows lack"
+python "$root/tests/run_blocks.py" --other-system "$root/README.md"
+for example in "$root"/examples/*.py; do
+    echo "== ${example##*/}"
+    python "$example"
+done
+printf 'Oil prices fell .\nIt rained .\n' > texts.txt
+elmo --version
+elmo classify predict "Oil prices fell on Monday as supply fears eased ."
+elmo embed texts.txt --out vectors.npz --quiet
+python -c 'import elmo; print(elmo.load_vectors("vectors.npz").vectors.shape)'
+elmo score "Oil prices fell ." --format tsv --unit bits
+elmo predict "Oil ___ fell on Monday ." --top 3
+elmo info > /dev/null
+elmo completion bash > completion.sh && bash -n completion.sh
+if elmo convert nowhere out 2> message; then exit 1; fi
+cat message
+elmo static texts.txt --out vectors.txt 2> message || cat message  # names its extra in one line
+echo "the newcomer is in"
