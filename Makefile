@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+STUDY_INSTALLED := $(VENV)/.installed-study
+DOCS_INSTALLED := $(VENV)/.installed-docs
+PIP := $(BIN)/python -m pip install --quiet --editable
 WHEEL_DIR := build/wheel
 WHEEL_VENV := build/wheel-venv
 BENCHMARKS := training time_to_quality growth using
@@ -11,20 +14,30 @@ STUDY := build/study$(if $(DATA),-$(DATA))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install study test lint types imports pytest wheel soak bench format clean
+.PHONY: help install study test lint types imports pytest wheel docs newcomer soak bench format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## Create .venv with the package (editable) and the tools for the checks
 
-$(INSTALLED): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "elmo needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; run: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+$(INSTALLED): pyproject.toml | $(BIN)
+	$(PIP) ".[test]"
+	@touch $@ $(STUDY_INSTALLED)
+
+$(STUDY_INSTALLED): pyproject.toml | $(BIN)
+	$(PIP) ".[study]"
 	@touch $@
 
-study: $(INSTALLED)  ## Run the study on generated texts in minutes, or on AG News: make study DATA=ag_news
+$(DOCS_INSTALLED): pyproject.toml | $(BIN)
+	$(PIP) ".[docs,official,study]"
+	@touch $@
+
+$(BIN):
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "elmo needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; run: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+study: $(STUDY_INSTALLED)  ## Run the study on generated texts in minutes, or on AG News: make study DATA=ag_news
 	$(BIN)/elmo study $(DATA) --out $(STUDY) $(STUDY_FLAGS)
 
 test: lint types imports pytest wheel  ## Run all checks, as CI does
@@ -51,8 +64,15 @@ wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, impo
 	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-compile $(WHEEL_DIR)/*.whl
 	$(WHEEL_VENV)/bin/python -I tests/check_wheel.py src
 
-soak: $(INSTALLED)  ## Run the long fault tests: kills, lost machines, damaged files
-	ELMO_SOAK=1 $(BIN)/python -m pytest tests/faults
+# Notebooks are executed while the pages are built; a warning is an error.
+docs: $(DOCS_INSTALLED)  ## Build the documentation into build/docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
+
+newcomer:  ## Play the newcomer: wheel, fresh environment, each block of the README, each example
+	tests/newcomer.sh
+
+soak: $(INSTALLED)  ## Run the long tests: kills, lost machines, damaged files, many clients
+	ELMO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/serve
 
 # BENCH_FLAGS is passed to all benchmarks, such as "--repeats 1 --seconds 2 --anyway" for a rehearsal;
 # flags of one benchmark have their own variable, such as time_to_quality_flags="--plain-seconds 60".

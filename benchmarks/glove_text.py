@@ -13,7 +13,7 @@ import argparse
 import json
 from pathlib import Path
 
-from elmo.files import written_whole
+from elmo.files import atomic_write
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def write_glove(package: Path, out: Path) -> int:
     """Write a line a word, the word and its numbers; gives the number of words."""
     content = json.loads(package.read_text(encoding="utf-8"))
     vectors: dict[str, list[float]] = content["vectors"]
-    with written_whole(out) as beside, beside.open("wb") as stream:
+    with atomic_write(out) as beside, beside.open("wb") as stream:
         for word, numbers in vectors.items():
             shown = " ".join(map(repr, numbers[: content["dimensions"]]))
             stream.write(f"{word} {shown}\n".encode())

@@ -28,9 +28,8 @@ import numpy as np
 
 from elmo.config import from_json, to_json
 from elmo.files import read_json, sha256, write_json
-from elmo.runtime import machine_memory
-from elmo.study.results import processor
-from elmo.study.runner import end_with_parent
+from elmo.runtime import machine_memory, processor_name
+from elmo.study.pool import end_with_parent
 from elmo.text.corpus import LEXICON, ShardWriter, write_manifest
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
 
@@ -139,10 +138,10 @@ class Machine:
         # Here, since every process that measures reads this file, and not all of them need torch.
         import torch
 
-        from elmo.training.optim import has_bf16_units
+        from elmo.runtime import has_bf16_units
 
         return cls(
-            processor=processor(),
+            processor=processor_name(),
             cores=len(os.sched_getaffinity(0)),
             gigabytes=round(machine_memory() / 1e9, 1),
             bf16_units=has_bf16_units(torch.device("cpu")),

@@ -180,7 +180,7 @@ def ours(
     name: str, folder: Path, batch: int, precision: Any, most_words: int | None = None
 ) -> Program:
     """This package, as people call it."""
-    embedder = Embedder.from_pretrained(folder, precision=precision)
+    embedder = Embedder.from_pretrained(folder, dtype=precision)
     if most_words is not None:
         embedder.model.token_layer.cache = WordCache(most_words)
 

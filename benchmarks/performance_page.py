@@ -19,7 +19,7 @@ import matplotlib
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from elmo.files import write_text, written_whole
+from elmo.files import atomic_write, write_text
 from harness import BenchFile, Curve, Figure, read_bench, shown
 from time_to_quality import OURS
 from time_to_quality import PLAIN as PLAIN_CURVE
@@ -125,7 +125,7 @@ def _tidy(axes: Any, below: str, beside: str) -> None:
 
 def _save(picture: Picture, path: Path) -> None:
     # Without a date and with fixed names inside, a picture changes only if its figures do.
-    with matplotlib.rc_context(SETTINGS), written_whole(path) as beside:
+    with matplotlib.rc_context(SETTINGS), atomic_write(path) as beside:
         picture.savefig(beside, format="svg", facecolor="white", metadata={"Date": None})
 
 

@@ -37,7 +37,7 @@ from elmo.text.corpus import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
 from elmo.training.config import TrainingConfig
 from elmo.training.distributed import World, joined, sum_gradients
-from elmo.training.optim import build_optimizer
+from elmo.training.loop import build_optimizer
 from harness import vocabulary, zipf
 
 CASES = ((1, "buckets"), (2, "buckets"), (2, "ddp"))
@@ -154,7 +154,7 @@ def trainer(given: argparse.Namespace, world: World) -> Callable[[Step], int]:
         optimizer.zero_grad(set_to_none=True)
         (batch,) = step.parts
         loss = compute_loss(batch, None, Randomness.of(0, 0, model.device))
-        mean = loss.share(step.forward_targets, step.backward_targets)
+        mean = loss.mean_over(step.forward_targets, step.backward_targets)
         # DDP takes the mean over processes where the sum is wanted.
         (mean * world.size if with_ddp else mean).backward()
         parameters = list(model.parameters())

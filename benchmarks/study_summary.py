@@ -14,11 +14,10 @@ from pathlib import Path
 from elmo.config import Json
 from elmo.files import write_text
 from elmo.study import plots
-from elmo.study.report import over_seeds, p_value, score
 from elmo.study.results import read_results
+from elmo.study.tables import difference, over_seeds, p_value
 
-HEAD = "| | test accuracy | 95% interval | macro F1 | train accuracy | paired p |"
-WHITE = '<rect width="100%" height="100%" fill="#ffffff"/>'
+HEAD = "| | alone | difference (95% interval) | p, Holm | beside task embeddings |"
 
 
 def main() -> None:
@@ -29,7 +28,7 @@ def main() -> None:
     given = parser.parse_args()
     results = read_results(given.results)
     if given.figure is not None:
-        write_text(given.figure, on_white(plots.accuracy(results)))
+        write_text(given.figure, plots.on_white(plots.accuracy(results["rows"])))
     print("\n".join(table(results)))
 
 
@@ -40,21 +39,15 @@ def table(results: Json) -> Iterator[str]:
     yield from (_line(row) for row in results["rows"])
 
 
-def on_white(svg: str) -> str:
-    """A drawing with a ground of its own, since a reader's may be dark."""
-    opening, rest = svg.split(">", 1)
-    return f"{opening}>{WHITE}{rest}\n"
-
-
 def _line(row: Json) -> str:
-    test = row["test_accuracy"]
+    alone, beside = row["alone"], row["beside"]
+    compared = alone and alone["compared"]
     cells = (
         row["title"],
-        over_seeds(test, len(row["seeds"])),
-        f"{score(test['low'])}–{score(test['high'])}",
-        score(row["test_macro_f1"]["mean"]),
-        score(row["train_accuracy"]["mean"]),
-        p_value(row["paired"]["p"]) if row["paired"] else "",
+        over_seeds(alone["test_accuracy"], len(alone["seeds"])) if alone else "",
+        difference(compared) if compared else "",
+        p_value(compared["holm"]) if compared else "",
+        over_seeds(beside["test_accuracy"], len(beside["seeds"])) if beside else "",
     )
     return f"| {' | '.join(cells)} |"
 

@@ -28,7 +28,7 @@ import torch
 
 from elmo.text.corpus import load_corpus
 from elmo.training.config import DEFAULT, PretrainConfig
-from elmo.training.reports import EvaluationReport, Report
+from elmo.training.loop import EvaluationReport, Report
 from harness import Case, Curve, Figure, Outcome, calmly, flags, refuse_busy, write_found
 from training import (
     RATE,

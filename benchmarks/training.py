@@ -26,15 +26,14 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from elmo.runtime import keep_freed_memory
+from elmo.runtime import compute_precision, has_bf16_units, keep_freed_memory
 from elmo.text.corpus import Corpus, Shards, load_corpus
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
 from elmo.training.config import CHARACTERS, DEFAULT, PretrainConfig, VocabularyConfig
 from elmo.training.distributed import World
+from elmo.training.loop import Listener, Report, StepReport
 from elmo.training.loop import train as train_ours
-from elmo.training.optim import compute_precision, has_bf16_units
 from elmo.training.pretrain import RunConfig, fresh_model, prepared_corpus
-from elmo.training.reports import Listener, Report, StepReport
 from harness import Case, flags, in_turn, refuse_busy, write_found
 
 # A biLM as a good course project writes it: what our training is measured against.

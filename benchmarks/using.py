@@ -116,7 +116,7 @@ def embedding_speed(source: str, precision: Any, threads: int) -> float:
     keep_freed_memory()
     torch.set_num_threads(threads)
     texts = list(read_documents(resolve([source]), ReadOptions()))
-    embedder = Embedder.from_pretrained(precision=precision)
+    embedder = Embedder.from_pretrained(dtype=precision)
     words = sum(len(embedder.loaded.words(text)) for text in texts)
     embedder.encode(texts[:WARM_UP])
     started = time.perf_counter()
@@ -177,7 +177,7 @@ def file_speed(path: Path, layer: Layer, threads: int) -> float:
     """Words a second from a text file to a file of vectors."""
     keep_freed_memory()
     torch.set_num_threads(threads)
-    embedder = Embedder.from_pretrained(precision="auto")
+    embedder = Embedder.from_pretrained(dtype="auto")
     started = time.perf_counter()
     config = EncodeConfig(layer=layer)
     written = embed_text(embedder, str(path), path.with_suffix(".npz"), config)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.classify.classifier import load_classifier
 from elmo.classify.data import read_labelled
 from elmo.cli.main import main
-from elmo.config import BILM, CLASSIFIER, check, from_json, nearest, to_json
+from elmo.config import BILM, CLASSIFIER, Count, Range, check, from_json, nearest, to_json
 from elmo.embed.embedder import Embedder
 from elmo.errors import ConfigError
 
@@ -30,6 +30,7 @@ class Inner:
     pairs: tuple[tuple[int, int], ...] = ()
     names: tuple[str, ...] = ()
     kind: Literal["round", "square"] = "round"
+    count: Count | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class Outer:
     open: bool = True
     name: str = ""
     fact: str | int | float | bool | None = None
+    rate: Annotated[float, Range(0, 1, "[)")] = 0.1
     inner: Inner = field(default_factory=Inner)
 
     def problems(self) -> Iterable[str]:
@@ -50,20 +52,21 @@ class Outer:
 
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
 INNERS = st.builds(
     Inner,
-    pairs=st.lists(st.tuples(st.integers(), st.integers()), max_size=3).map(tuple),
+    pairs=st.lists(st.tuples(INTEGERS, INTEGERS), max_size=3).map(tuple),
     names=st.lists(st.text(), max_size=3).map(tuple),
     kind=st.sampled_from(["round", "square"]),
 )
 OUTERS = st.builds(
     Outer,
-    size=st.integers(),
-    share=FLOATS,
+    size=st.integers(1, 2**63 - 1),
+    share=st.floats(max_value=1, allow_infinity=False),
     bound=st.none() | FLOATS,
     open=st.booleans(),
     name=st.text(),
-    fact=st.none() | st.text() | st.integers() | FLOATS | st.booleans(),
+    fact=st.none() | st.text() | INTEGERS | FLOATS | st.booleans(),
     inner=INNERS,
 )
 
@@ -108,6 +111,11 @@ def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
         ({"size": True}, "it.size: expected int, got True"),
         ({"size": 1.5}, "it.size: expected int, got 1.5"),
         ({"size": None}, "it.size: expected int, got None"),
+        ({"size": 2**63}, "it.size: expected at most 9,223,372,036,854,775,807, got more"),
+        ({"size": 1, "name": ["x" * 99]}, f"it.name: expected str, got ['{'x' * 58}"),
+        ({"size": 0}, "it.size: must be positive, got 0"),
+        ({"size": 1, "rate": 1}, "it.rate: expected 0 to below 1, got 1"),
+        ({"size": 1, "inner": {"count": 0}}, "it.inner.count: expected at least 1, got 0"),
         ({"size": 1, "share": float("nan")}, "it.share: expected float, got nan"),
         ({"size": 1, "bound": float("inf")}, "it.bound: expected float, got inf"),
         ({"size": 1, "open": 1}, "it.open: expected bool, got 1"),
@@ -154,19 +162,35 @@ def test_check_collects_the_problems_of_all_settings() -> None:
     check(Outer(size=1), Outer(size=2))
 
 
+def test_check_finds_what_json_would_not_be_read_from() -> None:
+    with pytest.raises(ConfigError) as raised:
+        check(Outer(size="3", share=float("nan")))  # pyright: ignore[reportArgumentType]
+    assert raised.value.problems == (
+        "size: expected int, got '3'",
+        "share: expected float, got nan",
+    )
+    with pytest.raises(ConfigError) as raised:
+        check(Outer(size=0, rate=-1.0, inner=Inner(count=0)))
+    assert raised.value.problems == (
+        "rate: expected 0 to below 1, got -1.0",
+        "inner.count: expected at least 1, got 0",
+        "size: must be positive, got 0",
+    )
+
+
 def test_nearest_is_silent_about_strangers() -> None:
     assert nearest("dropuot", ["dropout", "hidden"]) == " (did you mean 'dropout'?)"
     assert nearest("zzz", ["dropout", "hidden"]) == ""
 
 
 def test_defaults_contradict_nothing() -> None:
-    assert list(BiLMConfig().problems()) == []
+    check(BiLMConfig())
 
 
 @pytest.mark.parametrize(
     ("config", "names"),
     [
-        (BiLMConfig(layers=0, hidden=0, word_dim=0), ["layers", "word_dim", "hidden"]),
+        (BiLMConfig(layers=0, hidden=0, word_dim=0), ["word_dim", "layers", "hidden"]),
         (BiLMConfig(dropout=1.0), ["dropout"]),
         (BiLMConfig(projection=0, word_dim=0), ["word_dim", "projection"]),
         (BiLMConfig(projection_clip=1.0), ["projection_clip"]),
@@ -175,19 +199,24 @@ def test_defaults_contradict_nothing() -> None:
         (BiLMConfig(word_dim=8), ["tied"]),
         (BiLMConfig(freeze_words=True), ["freeze_words"]),
         (BiLMConfig(softmax=SoftmaxConfig(loss="adaptive")), ["tied"]),
-        (BiLMConfig(softmax=SoftmaxConfig(samples=0)), ["samples"]),
+        (BiLMConfig(softmax=SoftmaxConfig(samples=0)), ["softmax.samples"]),
         (BiLMConfig(softmax=SoftmaxConfig(cutoffs=(9, 5))), ["cutoffs"]),
         (BiLMConfig(softmax=SoftmaxConfig(cutoffs=(2,))), ["cutoffs"]),
         (BiLMConfig(characters=CharacterConfig(filters=((51, 3),))), ["filters"]),
         (BiLMConfig(characters=CharacterConfig(filters=())), ["filters"]),
-        (BiLMConfig(characters=CharacterConfig(char_dim=0, highways=-1)), ["char_dim", "highways"]),
+        (
+            BiLMConfig(characters=CharacterConfig(char_dim=0, highways=-1)),
+            ["characters.char_dim", "characters.highways"],
+        ),
     ],
 )
 def test_contradictions_of_a_model_are_named(config: BiLMConfig, names: list[str]) -> None:
-    assert [problem.partition(":")[0] for problem in config.problems()] == names
+    with pytest.raises(ConfigError) as raised:
+        check(config)
+    assert [problem.partition(":")[0] for problem in raised.value.problems] == names
 
 
-# The news model that comes with the package: small, sound, and as good as its card says.
+# What comes with the package: small, sound, licensed, and as good as its card says.
 
 
 NEWS = {
@@ -198,13 +227,35 @@ NEWS = {
 }
 
 
-def test_both_together_are_small_and_hold_no_text() -> None:
-    files = [path for path in CLASSIFIER.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) <= 25e6
-    assert {path.name for path in CLASSIFIER.iterdir()} == {
-        "README.md", "bilm", "classifier.json", "classifier.safetensors", "metrics_test.json",
-        "own_words.txt",
+def test_they_are_small_and_hold_no_text() -> None:
+    for folder, megabytes in ((BILM, 40), (CLASSIFIER, 25)):
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) <= megabytes * 1e6
+    assert {path.name for path in BILM.iterdir()} == {
+        "LICENSE.md", "README.md", "config.json", "corpus.json", "model.safetensors",
+        "vocabulary.txt",
     }  # fmt: skip
+    assert {path.name for path in CLASSIFIER.iterdir()} == {
+        "LICENSE.md", "README.md", "bilm", "classifier.json", "classifier.safetensors",
+        "metrics_test.json", "own_words.txt",
+    }  # fmt: skip
+
+
+def test_the_licences_of_the_weights_say_what_the_texts_allow() -> None:
+    sources = json.loads((BILM / "corpus.json").read_text())["sources"]
+    licence = (BILM / "LICENSE.md").read_text()
+    assert all(source["licence"] in licence and source["origin"] in licence for source in sources)
+    free = ("public domain", "CC0", "CC BY", "free for any use")
+    assert all(source["licence"].startswith(free) for source in sources)
+    assert "non-commercial" in (CLASSIFIER / "LICENSE.md").read_text()
+
+
+def test_words_that_the_bilm_does_not_know_have_vectors_of_their_own() -> None:
+    embedder = Embedder.from_pretrained()
+    words = ["zyxwvut", "qwertzuiop"]
+    assert not any(word in embedder.loaded.vocabulary.words for word in words)
+    first, second = (embedder.encode([[word]], layer=0)[0] for word in words)
+    assert np.abs(first - second).max() > 0.01
 
 
 def test_news_of_today_are_told_apart() -> None:
@@ -237,6 +288,7 @@ def test_it_is_as_good_as_its_card_says() -> None:
 
 def test_it_is_loaded_without_torchs_compiler() -> None:
     # Which takes seconds to load, and comes along with any sum of tensors that have no memory.
-    code = "import sys; from elmo import load_classifier; load_classifier(); print(*sys.modules)"
+    load = "from elmo import TextClassifier; TextClassifier.from_pretrained()"
+    code = f"import sys; {load}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "torch._dynamo" not in done.stdout.split()

@@ -28,7 +28,7 @@ def test_a_missing_extra_names_the_install_command() -> None:
     with pytest.raises(UserError) as raised:
         require_extra("no_such_module.part", "official")
     assert "'no_such_module'" in str(raised.value)
-    assert str(raised.value).endswith("pip install 'elmo[official]'")
+    assert str(raised.value).endswith("pip install 'elmo-embeddings[official]'")
 
 
 def test_a_module_broken_by_another_is_not_called_missing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,27 @@ def test_metrics_are_those_of_stored_predictions(kind: str, seed: int) -> None:
     check(found.backward, brute_force(loaded, backward=True))
     both = math.sqrt(found.forward.perplexity * found.backward.perplexity)
     assert found.perplexity == pytest.approx(both)
+
+
+def test_confusions_are_those_of_stored_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = make_model("words", seed=1)
+    words = loaded.model.vocabulary.words
+    counts: Counter[tuple[str, str]] = Counter()
+    for backward in (False, True):
+        stored = brute_force(loaded, backward=backward)
+        for true, logits in zip(stored.true, stored.logits, strict=True):
+            if (predicted := int(np.argmax(logits))) != true:
+                counts[words[predicted], words[true]] += 1
+    batch = pack_texts(TEXTS, loaded.model.vocabulary, spelled=False)
+    found = evaluate(loaded.model, [batch], confusions=1000).confusions
+    assert {(pair.predicted, pair.true): pair.count for pair in found} == counts
+    assert [pair.count for pair in found] == sorted(counts.values(), reverse=True)
+    assert evaluate(loaded.model, [batch], confusions=2).confusions == found[:2]
+    assert evaluate(loaded.model, [batch]).confusions == ()
+    monkeypatch.setattr("elmo.evaluate.MOST_PAIRS", 1)  # only those seen again are remembered
+    often = evaluate(loaded.model, [batch], confusions=1000).confusions
+    assert {pair.count for pair in often} >= {found[0].count}
+    assert len(often) < len(found)
 
 
 def values(found: Evaluation) -> list[float]:

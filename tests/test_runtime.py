@@ -13,7 +13,7 @@ import torch
 
 from elmo import runtime
 from elmo.errors import UserError
-from elmo.runtime import set_device
+from elmo.runtime import compute_precision, has_bf16_units, set_device
 
 FAULTS = """
 import resource, sys
@@ -162,5 +162,16 @@ def test_threads_are_set_and_devices_checked(monkeypatch: pytest.MonkeyPatch) ->
         torch.set_num_threads(before)
     with pytest.raises(UserError, match="cannot be used here"):
         set_device("cuda:77", None)
-    with pytest.raises(UserError, match="--threads: must be positive"):
+    with pytest.raises(UserError, match="--threads: expected 1 to 1,024"):
         set_device("cpu", 0)
+
+
+def test_bf16_is_used_where_it_is_asked_for_or_the_processor_has_it(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict, raising=False)
+    assert not has_bf16_units(cpu)
+    assert compute_precision("auto", cpu) == torch.float32
+    assert compute_precision("bf16", cpu) == torch.bfloat16
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
+    assert compute_precision("auto", cpu) == torch.bfloat16
+    assert compute_precision("fp32", cpu) == torch.float32

@@ -6,14 +6,16 @@ import difflib
 import json
 import math
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import (
+    Annotated,
     Any,
     Literal,
-    Protocol,
+    NamedTuple,
     TypeVar,
     Union,
     cast,
@@ -26,24 +28,54 @@ from elmo.errors import ConfigError
 
 T = TypeVar("T")
 Json = dict[str, Any]
-LARGEST_WHOLE = 1 << 1000
+LARGEST_INT = 2**63 - 1
+"""What torch, NumPy and file formats can hold."""
 
-# The news model that ships with the package: a classifier, and the biLM it is built on.
-CLASSIFIER = Path(__file__).parent / "news_model"
-BILM = CLASSIFIER / "bilm"
-
-
-class Checked(Protocol):
-    """Settings that can say what is wrong with them."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield one sentence per contradiction."""
-        ...
+# What ships with the package: a general English biLM, and a classifier of news with its own biLM.
+BILM = Path(__file__).parent / "models" / "default"
+CLASSIFIER = BILM.with_name("ag_news")
+SHIPPED = "default"
+"""The name of what ships with the package, wherever a model or a classifier is named."""
 
 
-def check(*settings: Checked) -> None:
-    """Raise one `ConfigError` that lists every problem of all these settings."""
-    problems = [problem for checked in settings for problem in checked.problems()]
+def model_name(path: Path | str, shipped: Path = BILM) -> str:
+    """What `model_path` finds again on another machine: "default", or the absolute path."""
+    return SHIPPED if Path(path) == shipped else str(Path(path).absolute())
+
+
+class Range(NamedTuple):
+    """Bounds of a number, as in `dropout: Annotated[float, Range(0, 1, "[)")] = 0.1`."""
+
+    low: float
+    high: float = math.inf
+    ends: Literal["[]", "(]", "[)"] = "[]"
+    """As in interval notation: a round bracket excludes the bound itself."""
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is inside the bounds."""
+        excluded = {"[]": math.nan, "(]": self.low, "[)": self.high}[self.ends]
+        return self.low <= value <= self.high and value != excluded
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"{'more than' if self.ends == '(]' else 'at least'} {self.low:,}"
+        low = f"more than {self.low:,}, up" if self.ends == "(]" else f"{self.low:,}"
+        return f"{low} to {'below ' if self.ends == '[)' else ''}{self.high:,}"
+
+
+Count = Annotated[int, Range(1)]
+NotNegative = Annotated[float, Range(0)]
+Positive = Annotated[float, Range(0, ends="(]")]
+Fraction = Annotated[float, Range(0, 1)]
+DropoutRate = Annotated[float, Range(0, 1, "[)")]
+Seed = Annotated[int, Range(0)]
+
+
+def check(*settings: object) -> None:
+    """Raise one `ConfigError` with every problem of all these settings."""
+    problems: list[str] = []
+    for some in settings:
+        problems += _build(type(some), to_json(some), "")[1]
     if problems:
         raise ConfigError(problems)
 
@@ -54,18 +86,45 @@ def to_json(settings: object) -> Json:
 
 
 def from_json(cls: type[T], data: object, where: str) -> T:
-    """Build settings from JSON; unknown keys, missing keys and wrong types fail together.
+    """Build settings from JSON; every problem is reported at once.
+
+    Problems are unknown and missing keys, wrong types and numbers outside their `Range`; and, if
+    the types are right, what the method `problems()` of the settings yields.
 
     Args:
         cls: A dataclass whose fields are scalars, literals, tuples or such dataclasses.
         data: What `json.load` returned.
         where: Names the origin of `data` in error messages, such as a file.
     """
-    problems: list[str] = []
-    settings = _convert(cls, data, where, problems)
+    settings, problems = _build(cls, data, where)
     if problems:
         raise ConfigError(problems)
     return cast("T", settings)
+
+
+def _build(cls: type[object], data: object, where: str) -> tuple[object, list[str]]:
+    problems: list[str] = []
+    settings = _convert(cls, data, where, problems)
+    prefix = f"{where}." if where else ""
+    # Contradictions can be looked for only in settings that could be built.
+    contradictions = getattr(settings, "problems", list[str])() if not problems else ()
+    problems += _out_of_range(cls, data, prefix)
+    return settings, problems + [f"{prefix}{problem}" for problem in contradictions]
+
+
+def _out_of_range(cls: type[object], data: object, prefix: str) -> Iterator[str]:
+    if not isinstance(data, Mapping) or not is_dataclass(cls):
+        return
+    for name, hint in _hints(cls, bounds=True).items():
+        value: Any = cast("Mapping[str, object]", data).get(name)
+        if is_dataclass(hint):
+            yield from _out_of_range(cast("type[object]", hint), value, f"{prefix}{name}.")
+        if type(value) not in (int, float) or not math.isfinite(value):
+            continue
+        for kind in (hint, *get_args(hint)):  # itself, or one of a union
+            bounds = get_args(kind)[1] if get_origin(kind) is Annotated else None
+            if bounds is not None and not bounds.holds(value):
+                yield f"{prefix}{name}: expected {bounds}, got {value:,}"
 
 
 def from_text(kind: Any, text: str | Sequence[str]) -> object:
@@ -95,7 +154,9 @@ def from_text(kind: Any, text: str | Sequence[str]) -> object:
             return None
         for choice in choices:  # the first type that understands the text: int before str
             value = from_text(choice, text)
-            if choice is not types.NoneType and not _problems_of(choice, value):
+            problems: list[str] = []
+            _convert(choice, value, "", problems)
+            if choice is not types.NoneType and not problems:
                 return value
     if kind is bool:
         known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -108,14 +169,14 @@ def from_text(kind: Any, text: str | Sequence[str]) -> object:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ' (did you mean …?)' for a mistyped name, or an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1)
+    # The comparison takes time of the order of the length squared.
+    matches = difflib.get_close_matches(name, list(known), n=1) if len(name) < 100 else []
     return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
-def _problems_of(kind: Any, value: object) -> list[str]:
-    problems: list[str] = []
-    _convert(kind, value, "", problems)
-    return problems
+@cache  # evaluating annotations takes far longer than checking the values
+def _hints(cls: type[object], bounds: bool = False) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=bounds)
 
 
 def _convert(kind: Any, data: object, where: str, problems: list[str]) -> object:
@@ -127,17 +188,20 @@ def _convert(kind: Any, data: object, where: str, problems: list[str]) -> object
         if data not in choices:
             listed = ", ".join(map(str, choices))
             hint = nearest(str(data), map(str, choices))
-            problems.append(f"{where}: expected one of {listed}; got {data!r}{hint}")
+            problems.append(f"{where}: expected one of {listed}; got {data!r:.60}{hint}")
         return data
     if origin in (Union, types.UnionType):
         return _convert_union(get_args(kind), data, where, problems)
     if origin is tuple:
         return _convert_tuple(get_args(kind), data, where, problems)
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        data = float(data) if abs(data) < LARGEST_WHOLE else math.inf
+    if isinstance(data, int) and abs(data) > LARGEST_INT:
+        problems.append(f"{where}: expected at most {LARGEST_INT:,}, got more")
+        return data
+    if kind is float and type(data) is int:
+        data = float(data)
     fits = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
     if not fits or (isinstance(data, float) and not math.isfinite(data)):
-        problems.append(f"{where}: expected {kind.__name__}, got {data!r}")
+        problems.append(f"{where}: expected {kind.__name__}, got {data!r:.60}")
     return data
 
 
@@ -153,11 +217,11 @@ def _convert_dataclass(
     prefix = f"{where}: " if where else ""
     for key in entries:
         if key not in known:
-            problems.append(f"{prefix}unknown key {key!r}{nearest(key, known)}")
+            problems.append(f"{prefix}unknown key {key!r:.60}{nearest(key, known)}")
     for name, field in known.items():
         if name not in entries and field.default is MISSING and field.default_factory is MISSING:
             problems.append(f"{prefix}key {name!r} is missing")
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     values = {
         name: _convert(hints[name], entries[name], f"{where}.{name}" if where else name, problems)
         for name in known
@@ -178,7 +242,7 @@ def _convert_union(choices: Sequence[Any], data: object, where: str, problems: l
             return _convert(kind, data, where, problems)
     names = (get_args(kind) if get_origin(kind) is Literal else [kind.__name__] for kind in kinds)
     listed = ", ".join(str(name) for group in names for name in group)
-    problems.append(f"{where}: expected one of {listed}; got {data!r}")
+    problems.append(f"{where}: expected one of {listed}; got {data!r:.60}")
     return data
 
 

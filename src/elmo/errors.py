@@ -30,5 +30,5 @@ def require_extra(module: str, extra: str) -> ModuleType:
             raise
         raise UserError(
             f"this needs the Python package {error.name!r}, which is not installed; "
-            f"run: pip install 'elmo[{extra}]'"
+            f"run: pip install 'elmo-embeddings[{extra}]'"
         ) from None

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.model import BiLM, BiLMState
 from elmo.bilm.softmax import slices
-from elmo.bilm.threads import in_two_threads
-from elmo.text.batching import Batch, Targets
 from elmo.text.vocabulary import END, UNKNOWN
 
+if TYPE_CHECKING:
+    from elmo.bilm.model import BiLM, BiLMState
+    from elmo.text.batching import Batch, Targets
+
 TOP = 5
+CONFUSIONS = 30
+"""So many of the most frequent confusions are listed."""
+MOST_PAIRS = 1 << 20
+"""Confused pairs that are counted at a time; of more, those seen once are forgotten."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,15 @@ class DirectionMetrics:
 
 
 @dataclass(frozen=True)
+class WordConfusion:
+    """How often a word was predicted where another one stood, in both directions together."""
+
+    predicted: str
+    true: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Both directions, and what they achieve together."""
 
@@ -53,12 +69,15 @@ class Evaluation:
     """The exponential of the two directions' mean loss."""
     unknown_rate: float
     """Fraction of the text's words that are not in the vocabulary."""
+    confusions: tuple[WordConfusion, ...] = ()
+    """The most frequent ones, in descending order, where they were asked for."""
 
 
 class _Tally:
     """Running sums of one direction."""
 
-    def __init__(self, vocabulary: int) -> None:
+    def __init__(self, vocabulary: int, *, confusions: bool = False) -> None:
+        self.confused: Counter[int] | None = Counter() if confusions else None
         self.loss = 0.0
         self.targets = 0
         self.top5 = 0
@@ -81,6 +100,13 @@ class _Tally:
             self.true += _counts(ids, size)
             self.predicted += _counts(best[:, 0], size)
             self.right += _counts(ids[hit[:, 0]], size)
+            if self.confused is not None:
+                wrong = ~hit[:, 0]
+                pairs = cast("list[int]", (best[wrong, 0] * size + ids[wrong]).tolist())
+                self.confused.update(pairs)
+                if len(self.confused) > MOST_PAIRS:
+                    often = {pair: count for pair, count in self.confused.items() if count > 1}
+                    self.confused = Counter(often)
 
     def add_other_processes(self, all_reduce: Callable[[Tensor], None]) -> None:
         """Add the sums of the other processes."""
@@ -111,13 +137,18 @@ def evaluate(
     model: BiLM,
     batches: Iterable[Batch],
     all_reduce: Callable[[Tensor], None] | None = None,
+    *,
+    confusions: int = 0,
 ) -> Evaluation:
     """Let both directions predict every word of the batches.
 
-    Where several processes evaluate, each its own batches, `all_reduce` replaces a tensor by its
-    sum over all of them.
+    Args:
+        all_reduce: where several processes evaluate, each its own batches: replaces a tensor by its
+            sum over all of them.
+        confusions: how many of the most frequent confusions to list (of this process).
     """
-    ahead, behind = _Tally(len(model.vocabulary)), _Tally(len(model.vocabulary))
+    size, words_of = len(model.vocabulary), model.vocabulary.words
+    ahead, behind = (_Tally(size, confusions=confusions > 0) for _ in range(2))
     unknown = words = 0
     state: BiLMState | None = None
     for batch in batches:
@@ -125,7 +156,7 @@ def evaluate(
         outputs = model.layers(batch, None if batch.starts else state)
         state = outputs.state
         forward, backward = outputs.at_targets()  # (targets, width)
-        in_two_threads(
+        model.in_parallel(
             lambda batch=batch, states=forward: ahead.add(model, states, batch.forward),
             lambda batch=batch, states=backward: behind.add(model, states, batch.backward),
         )
@@ -138,11 +169,16 @@ def evaluate(
         all_reduce(counts)
         unknown, words = int(counts[0]), int(counts[1])
     forward, backward = ahead.metrics(), behind.metrics()
+    confused = (ahead.confused or Counter()) + (behind.confused or Counter())
     return Evaluation(
         forward=forward,
         backward=backward,
         perplexity=perplexity((forward.loss + backward.loss) / 2),
         unknown_rate=unknown / max(1, words),
+        confusions=tuple(
+            WordConfusion(words_of[pair // size], words_of[pair % size], count)
+            for pair, count in sorted(confused.items(), key=lambda item: (-item[1], item[0]))
+        )[:confusions],
     )
 
 

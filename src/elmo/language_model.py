@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, overload
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -14,12 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.bilm.config import BLANK, GenerationConfig
-from elmo.bilm.model import BiLM, StackState
 from elmo.bilm.softmax import slices
-from elmo.config import BILM, Json, check, from_json
+from elmo.config import BILM, SHIPPED, Json, check, from_json
 from elmo.errors import UserError
-from elmo.evaluate import Evaluation, evaluate, perplexity
-from elmo.files import folder_written_whole, sha256, write_text
+from elmo.evaluate import CONFUSIONS, Evaluation, evaluate, perplexity
+from elmo.files import atomic_folder, sha256, write_text
 from elmo.model_folder import (
     CARD,
     CONFIG,
@@ -28,7 +30,9 @@ from elmo.model_folder import (
     ModelDescription,
     Precision,
     Text,
+    card_head,
     describe_model,
+    is_many_langs,
     is_official,
     load_folder,
     other_stages,
@@ -36,12 +40,16 @@ from elmo.model_folder import (
     save_config,
     save_weights,
 )
-from elmo.official.format import describe_official, load_official, official_files, save_official
 from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
 from elmo.text.config import Batching, ReadOptions
-from elmo.text.sources import read_documents, resolve
-from elmo.text.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer
+from elmo.text.sources import are_sources, read_documents, resolve
+from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer, build_tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
+
+if TYPE_CHECKING:
+    from elmo.bilm.model import BiLM, StackState
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -147,27 +155,43 @@ class LanguageModel:
     custom_tokenizer: Tokenizer | None = None
     """The function that tokenizes text if `tokenizer` is a custom one."""
     path: Path | None = None
-    """The folder it was loaded from."""
+    """The folder it was loaded from; that in the cache, if it was downloaded."""
 
     @classmethod
     def from_pretrained(
         cls,
-        path: Path | str = BILM,
+        path: Path | str = SHIPPED,
         device: str = "cpu",
-        custom_tokenizer: Tokenizer | None = None,
+        custom_tokenizer: Tokenizer | str | None = None,
     ) -> LanguageModel:
-        """Load a model folder of ours or of official files.
+        """Load a model: by name, or from a folder of ours or in another format.
 
         Args:
-            path: The folder; default: the news model that comes with elmo.
+            path: A folder (ours, official files or ELMoForManyLangs), an archive of one, a name
+                that `elmo models` lists, hf:USER/REPO@REVISION or an https:// address; "default"
+                is the model that comes with elmo.
             device: Where the network computes, such as "cpu" or "cuda".
-            custom_tokenizer: The function the training text was tokenized with, if it was custom.
+            custom_tokenizer: The function the training text was tokenized with, if it was custom;
+                or, for any model, a name: "spacy:de", "module:function".
+
+        Example:
+            >>> LanguageModel.from_pretrained("manylangs/de")  # downloaded at the first call
         """
-        folder = Path(path)
+        folder = model_path(path)
         if is_official(folder):
+            from elmo.official.format import load_official, official_files
+
             model, tokenizer, config = load_official(*official_files(folder))
+        elif is_many_langs(folder):
+            from elmo.official.many_langs import load_many_langs
+
+            model, tokenizer, config = load_many_langs(folder)
         else:
             model, tokenizer, config = load_folder(folder)
+        if isinstance(custom_tokenizer, str):
+            allow_tokenizer(custom_tokenizer)  # named by the user, not by the folder
+            tokenizer, custom_tokenizer = replace(tokenizer, tokenizer=custom_tokenizer), None
+            check(tokenizer)
         return cls(model.to(device), tokenizer, config, custom_tokenizer, folder)
 
     @classmethod
@@ -184,14 +208,17 @@ class LanguageModel:
         """Load the two files of an official model, wherever they are.
 
         Args:
-            options: options.json.
-            weights: The .hdf5 file.
+            options: options.json, a path or an https:// address.
+            weights: The .hdf5 file, too.
             vocabulary: One word per line; default: the vocab*.txt next to the options, if any.
             token_vectors: An HDF5 file with one vector per word of the vocabulary: these words are
                 looked up, only others are spelled.
             device: Where the network computes.
             custom_tokenizer: A function that tokenizes text, if the options ask for one.
         """
+        from elmo.official.format import load_official
+
+        options, weights = file_path(options), file_path(weights)
         model, tokenizer, config = load_official(options, weights, vocabulary, token_vectors)
         return cls(model.to(device), tokenizer, config, custom_tokenizer)
 
@@ -219,14 +246,20 @@ class LanguageModel:
         return build_tokenizer(self.tokenizer, self.custom_tokenizer)(text)
 
     def words(self, text: Text) -> list[str]:
-        """The words of a text; the model adds the boundaries itself, so none may be among them."""
+        """The words of a text.
+
+        A literal <S> or </S> is an unknown word, since the model adds the boundaries itself. Only
+        official character models read it as a boundary within the text, as the originals do.
+        """
         words = self.tokenize(text) if isinstance(text, str) else list(text)
-        for boundary in (SPECIAL_WORDS[BEGIN], SPECIAL_WORDS[END]):
-            if boundary in words:
-                raise UserError(
-                    f"a text holds {boundary!r}, which marks its start or end and is added by the "
-                    "model; take it out, or write it in another way"
-                )
+        config, boundaries = self.model.config, self.vocabulary.words[: END + 1]
+        is_official = config.input == "characters" and config.softmax.loss == "none"
+        # ELMoForManyLangs reads its own marks in a text as boundaries, too.
+        if any(boundary in words for boundary in boundaries) and not (
+            is_official or self.vocabulary.spelling is not None
+        ):
+            unknown = self.vocabulary.words[UNKNOWN]
+            words = [unknown if word in boundaries else word for word in words]
         return words
 
     @overload  # a string is a sequence of strings, too: the first overload wins
@@ -256,7 +289,7 @@ class LanguageModel:
                 raise UserError(f"text {number} of {len(texts)} holds no word; leave it out")
         lengths = [len(sentence) + 1 for sentence in sentences]
         scores = np.zeros((2, sum(lengths)))
-        for direction, slots, states, targets in self._predict(sentences, batching):
+        for direction, slots, states, targets in self.predictions(sentences, batching):
             # In slices: log-probabilities of all words for a whole batch would fill the memory.
             for part in slices(len(states), len(self.vocabulary)):
                 values = self.model.output.log_probabilities(states[part])
@@ -268,8 +301,8 @@ class LanguageModel:
             known = (self.vocabulary.encode(sentence) != UNKNOWN).tolist()
             rows = zip(sentence, known, forward[:-1].tolist(), backward[:-1].tolist(), strict=True)
             ahead, behind = (
-                DirectionScore(float(one[-1]), float(one.sum()), perplexity(-float(one.mean())))
-                for one in (forward, backward)
+                DirectionScore(float(logs[-1]), float(logs.sum()), perplexity(-float(logs.mean())))
+                for logs in (forward, backward)
             )
             both = perplexity(-float(forward.mean() + backward.mean()) / 2)
             results.append(TextScore(tuple(WordScore(*row) for row in rows), ahead, behind, both))
@@ -321,7 +354,9 @@ class LanguageModel:
             start + idx for start, (_, blanks) in zip(first, blanked, strict=True) for idx in blanks
         ]
         answers: tuple[dict[int, Tensor], dict[int, Tensor]] = ({}, {})
-        for direction, slots, states, _ in self._predict([words for words, _ in blanked], batching):
+        for direction, slots, states, _ in self.predictions(
+            [words for words, _ in blanked], batching
+        ):
             for row in np.flatnonzero(np.isin(slots, wanted)).tolist():
                 values = self.model.output.log_probabilities(states[row, None])[0, special:]
                 answers[direction][int(slots[row])] = values.double().cpu().log_softmax(dim=0)
@@ -335,7 +370,7 @@ class LanguageModel:
             for idx in blanks:
                 forward, backward = answers[0][start + idx], answers[1][start + idx]
                 both = combine(forward, backward, prior)
-                ranked = (self._best(one, k) for one in (forward, backward, both))
+                ranked = (self._best(logs, k) for logs in (forward, backward, both))
                 candidates.append(BlankCandidates(idx, *ranked))
                 words[idx] = candidates[-1].combined[0].word
             predictions.append(Prediction(tuple(words), tuple(candidates)))
@@ -359,7 +394,8 @@ class LanguageModel:
         stop = BEGIN if backward else END
         random = torch.Generator().manual_seed(config.seed)
         written: list[str] = []
-        read = ["</S>", *reversed(words)] if backward else ["<S>", *words]
+        begin, end = self.vocabulary.words[BEGIN], self.vocabulary.words[END]
+        read = [end, *reversed(words)] if backward else [begin, *words]
         state: StackState | None = None
         while len(written) < config.length:
             logits, state = self._next_word(read, state, backward=backward)
@@ -377,22 +413,34 @@ class LanguageModel:
         in_order = reversed(written) if backward else written
         return Generation(tuple(words), tuple(in_order), backward, ended)
 
-    def evaluate(self, texts: str | Iterable[Text], batching: Batching | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        texts: str | Iterable[Text],
+        batching: Batching | None = None,
+        *,
+        confusions: int = CONFUSIONS,
+        read: ReadOptions | None = None,
+    ) -> Evaluation:
         """Perplexity, accuracy and more of both directions on any number of texts.
 
         Args:
             texts: One string, or texts that are strings or lists of words; texts without words are
-                left out. Only some of them are in memory at a time.
+                left out. Only some of them are in memory at a time. Names of files, 'ag_news:test'
+                and the like are read instead, see `elmo.text.sources.are_sources`.
             batching: Default: as in training, each document for itself or as one stream.
+            confusions: How many of the most frequent confusions to list.
+            read: How texts are found in files.
         """
+        if are_sources(texts):
+            names = [texts] if isinstance(texts, str) else [str(name) for name in texts]
+            texts = read_documents(resolve(names), read or ReadOptions())
         if batching is None and "batching" in self.config:
             batching = from_json(Batching, self.config["batching"], f"{CONFIG}: batching")
         texts = [texts] if isinstance(texts, str) else texts
-        words = (self.tokenize(text) if isinstance(text, str) else list(text) for text in texts)
         batching = batching or Batching()
-        filled = filter(None, words)
+        filled = filter(None, map(self.words, texts))
         batches = read_texts(filled, self.vocabulary, batching, spelled=self.model.spelled)
-        return evaluate(self.model, batches)
+        return evaluate(self.model, batches, confusions=confusions)
 
     def save_pretrained(self, path: Path | str, precision: Precision = "fp32") -> None:
         """Write a new model folder; the card names the official file the weights came from."""
@@ -400,14 +448,16 @@ class LanguageModel:
         if folder.exists():
             raise UserError(f"{folder}: already exists; choose another folder or remove it")
         config, source = self.model.config, ""
-        if self.path is not None and is_official(self.path):
-            origin = official_files(self.path).weights
-            source = f"| weights | {origin.name}, sha256 `{sha256(origin)}` |\n"
+        if self.path is not None and (is_official(self.path) or is_many_langs(self.path)):
+            source = "".join(
+                f"| weights | {origin.name}, sha256 `{sha256(origin)}` |\n"
+                for origin in weights_files(self.path)
+            )
         without_softmax = (
-            "\nMade from official files, which hold no softmax: the model embeds words, but does "
+            "\nMade from published files, which hold no softmax: the model embeds words, but does "
             "not predict them.\n"
         )
-        card = (
+        card = card_head("feature-extraction") + (
             "# A bidirectional language model (ELMo)\n\n| | |\n|---|---|\n"
             f"| input | {config.input} |\n"
             f"| layers | {config.layers} per direction, {config.hidden} cells, output "
@@ -415,18 +465,37 @@ class LanguageModel:
             f"| parameters | {parameter_count(self.model):,} |\n"
             f"{source}{without_softmax if config.softmax.loss == 'none' else ''}"
         )
-        with folder_written_whole(folder) as temporary:
+        with atomic_folder(folder) as temporary:
             save_config(temporary, config, self.tokenizer, other_stages(self.config))
             self.vocabulary.save(temporary / VOCABULARY)
             save_weights(temporary / WEIGHTS, self.model, precision)
             write_text(temporary / CARD, card)
 
+    def push_to_hub(self, repo: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the model to the Hugging Face hub (extra: hub), as `save_pretrained` writes it.
+
+        Args:
+            repo: "user/name"; created if need be.
+            private: Whether a new repository is private.
+            token: Default: the one of `hf auth login`.
+
+        Returns:
+            The address of the model.
+        """
+        from elmo.hub import push_folder
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(Path(folder) / "model")
+            return push_folder(Path(folder) / "model", repo, private=private, token=token)
+
     def save_official(self, path: Path | str) -> None:
         """Write a new folder of official files, which hold neither softmax nor word counts."""
+        from elmo.official.format import save_official
+
         save_official(Path(path), self.model, self.tokenizer, self.config)
 
-    def _predict(
-        self, texts: Sequence[Sequence[str]], batching: Batching | None
+    def predictions(
+        self, texts: Sequence[Sequence[str]], batching: Batching | None = None
     ) -> Iterator[tuple[int, NDArray[np.int64], Tensor, Tensor]]:
         """Let both directions predict every word and one boundary of every text.
 
@@ -470,7 +539,7 @@ class LanguageModel:
         words, blanks = self.words(pieces[0]), list[int]()
         for piece in pieces[1:]:
             blanks.append(len(words))
-            words += [SPECIAL_WORDS[UNKNOWN], *self.words(piece)]
+            words += [self.vocabulary.words[UNKNOWN], *self.words(piece)]
         return words, blanks
 
     def _best(self, log_probabilities: Tensor, k: int) -> tuple[Candidate, ...]:
@@ -519,6 +588,44 @@ def sampling_distribution(logits: Tensor, config: GenerationConfig) -> Tensor:
     return torch.zeros_like(ordered).scatter(0, indices, ordered / ordered.sum())
 
 
+class UnknownWords:
+    """Counts the words of texts that a model does not know: its results say little about them."""
+
+    MANY = 0.5
+
+    def __init__(self, vocabulary: Vocabulary, words: int = 0, unknown: int = 0) -> None:
+        self._vocabulary, self.words, self.unknown = vocabulary, words, unknown
+
+    def add(self, words: Sequence[str]) -> float | None:
+        """Count the words of a text; their rate."""
+        unknown = int((self._vocabulary.encode(words) == UNKNOWN).sum())
+        self.words += len(words)
+        self.unknown += unknown
+        return self._rate(unknown, len(words))
+
+    @property
+    def rate(self) -> float | None:
+        """Fraction of unknown words; None without words, or if the model has no vocabulary."""
+        return self._rate(self.unknown, self.words)
+
+    def _rate(self, unknown: int, words: int) -> float | None:
+        # Official character models come without a vocabulary, since they spell every word.
+        known = len(self._vocabulary) > len(SPECIAL_WORDS)
+        return unknown / words if words and known else None
+
+    def tell(self) -> None:
+        """Log the rate, as a warning if there are many."""
+        if self.rate is None:
+            return
+        if self.rate > self.MANY:
+            log.warning(
+                "unknown words: %.1f%%; the model was trained on other text or another language, "
+                "and its results say little about this one", 100 * self.rate,
+            )  # fmt: skip
+        else:
+            log.info("unknown words: %.1f%%", 100 * self.rate)
+
+
 # The functions of the first version, by their names.
 
 
@@ -551,6 +658,77 @@ def evaluate_text(
 
 
 def describe(path: Path | str) -> ModelDescription:
-    """Describe a folder of either kind without loading its weights."""
-    folder = Path(path)
-    return describe_official(folder) if is_official(folder) else describe_model(folder)
+    """Describe a model of any format without loading its weights, if that is possible."""
+    folder = model_path(path)
+    if is_official(folder):
+        from elmo.official.format import describe_official
+
+        return describe_official(folder)
+    if is_many_langs(folder):
+        from elmo.official.many_langs import describe_many_langs
+
+        return describe_many_langs(folder)
+    return describe_model(folder)
+
+
+# What a user may write where a model is asked for.
+
+
+def model_path(name_or_path: Path | str, shipped: Path = BILM) -> Path:
+    """The folder of a model: the one place where names, archives and addresses become paths.
+
+    "default" is the shipped model, and a folder that exists is itself. All else is looked for in
+    the cache, and downloaded there if it is not; an ELMoForManyLangs model is converted on the way,
+    so that no pickle is read again.
+    """
+    if str(name_or_path) == SHIPPED:
+        return shipped
+    path = Path(name_or_path).expanduser()
+    return path if path.is_dir() else download_model(name_or_path) or path
+
+
+def download_model(name: Path | str, *, fresh: bool = False, forget: bool = False) -> Path | None:
+    """The folder of a named model in the cache; None if nothing has this name.
+
+    Args:
+        name: A public model's name, hf:USER/REPO@REVISION, an https:// address or an archive.
+        fresh: Download again what is in the cache.
+        forget: Trust what comes now, whatever checksum was recorded at first use.
+    """
+    from elmo.registry.cache import fetch
+
+    name = name.as_posix() if isinstance(name, Path) else name
+    return fetch(name, _converted, fresh=fresh, forget=forget)
+
+
+def file_path(path_or_address: Path | str) -> Path:
+    """A file, downloaded to the cache if it is an https:// address."""
+    from elmo.registry.cache import fetch_file
+
+    is_address = str(path_or_address).startswith(("https://", "http://"))
+    return fetch_file(str(path_or_address)) if is_address else Path(path_or_address)
+
+
+def _converted(folder: Path) -> Path:
+    """A folder without pickles that holds the same model."""
+    if not is_many_langs(folder):
+        return folder
+    LanguageModel.from_pretrained(folder).save_pretrained(converted := folder / "converted")
+    return converted
+
+
+def weights_files(folder: Path) -> list[Path]:
+    """The files that hold the weights of a model of any format."""
+    if is_official(folder):
+        from elmo.official.format import official_files
+
+        return [official_files(folder).weights]
+    if is_many_langs(folder):
+        return [folder / "encoder.pkl", folder / "token_embedder.pkl"]
+    return [folder / WEIGHTS]
+
+
+def weights_checksum(folder: Path) -> str:
+    """One SHA-256 for the weights of a model; of several files, that of their checksums."""
+    sums = [sha256(path) for path in weights_files(folder)]
+    return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()

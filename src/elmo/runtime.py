@@ -1,4 +1,4 @@
-"""What differs between machines and systems: cores, memory, the allocator, how processes start.
+"""What differs between machines and systems: cores, memory, devices, how processes start.
 
 Nothing here needs torch, so a command can ask before it imports it.
 """
@@ -8,21 +8,27 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import platform
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkContext, SpawnContext
 
+    import torch
+
 # Limits of the control group (container) this process runs in; on Linux only.
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _ASSUMED_MEMORY = 8 << 30  # where the system does not tell
+
+MOST_THREADS = 1024
+"""More OpenMP threads than that end a process with a segmentation fault."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # malloc.h of the GNU C library
 _LARGE = 1 << 30
@@ -111,7 +117,45 @@ def set_device(device: str, threads: int | None) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {device!r} cannot be used here: {reason}") from None
-    if threads is not None and threads < 1:
-        raise UserError(f"--threads: must be positive, got {threads}")
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if device.partition(":")[0] == "meta":
+        raise UserError("device 'meta' cannot be used here: it computes nothing; use cpu or cuda")
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"--threads: expected 1 to {MOST_THREADS:,}, got {threads:,}")
+    told = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    if not (told.isascii() and told.isdigit() and int(told)):
+        raise UserError(f"LOCAL_WORLD_SIZE: expected a number of processes, got {told!r:.60}")
+    processes = int(told)
     torch.set_num_threads(threads or max(1, cpu_cores() // processes))
+
+
+def compute_precision(wanted: str, device: torch.device) -> torch.dtype:
+    """The dtype of matrix products: for "auto", bf16 where the hardware multiplies it."""
+    import torch
+
+    if wanted == "fp32" or (wanted == "auto" and not has_bf16_units(device)):
+        return torch.float32
+    return torch.bfloat16
+
+
+def has_bf16_units(device: torch.device) -> bool:
+    """Whether this device multiplies bf16 matrices in hardware, and so faster than fp32.
+
+    Measured on two cores of an AMD EPYC with AVX512_BF16 and no AMX, side by side: products 2 to 3
+    times as fast, training steps of the default model 1.6 times.
+    """
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
+    capabilities: dict[str, Any] = ask()  # nothing, where torch is too old to tell
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
+
+
+def processor_name() -> str:
+    """The model of the processor; the architecture where the system does not tell the model."""
+    if (cpuinfo := Path("/proc/cpuinfo")).is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()

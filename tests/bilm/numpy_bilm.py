@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.lstm import LSTMLayer
-from elmo.bilm.model import BiLM, LSTMStack
+from elmo.bilm.lstm import LSTMLayer, LSTMStack
+from elmo.bilm.model import BiLM
 from elmo.bilm.tokens import CharacterCNN, Highway, TokenLayer
 
 Array = NDArray[np.float64]

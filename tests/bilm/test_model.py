@@ -23,15 +23,13 @@ from torch import Tensor
 
 from elmo.bilm import model as module
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
-from elmo.bilm.lstm import LSTMLayer, LSTMState
+from elmo.bilm.lstm import LSTMLayer, LSTMStack, LSTMState, variational_dropout
 from elmo.bilm.model import (
     BiLM,
     BiLMState,
     LayerOutputs,
-    LSTMStack,
     Randomness,
     token_vectors,
-    variational_dropout,
 )
 from elmo.text.batching import (
     Batch,
@@ -181,7 +179,7 @@ def test_windows_have_no_words() -> None:
     shard = MemoryShard(np.array([BEGIN, 3, 4, 5, END], np.uint32), np.array([5]))
     batch = pack_window(shard, Group(0, np.array([0]), np.array([5])), table, 2, 1)
     assert batch is not None
-    with pytest.raises(ValueError, match="use pack_texts"):
+    with pytest.raises(ValueError, match="expected a batch of whole texts"):
         model.layers(batch).words()
 
 
@@ -305,11 +303,11 @@ def test_a_part_of_a_batch_drops_what_it_drops_in_the_whole(step):
     whole = variational_dropout(values, 0.5, torch.Generator().manual_seed(3), layout)
     for first in range(step):
         rows = Rows(first, step, 5)
-        mine = Layout.of(lengths[rows.places])
+        mine = Layout.of(lengths[rows.indices])
         random = torch.Generator().manual_seed(3)
         part = variational_dropout(torch.ones(len(mine.text), 6), 0.5, random, mine, rows)
         assert len(rows) == mine.texts
-        for text, row in enumerate(range(5)[rows.places]):
+        for text, row in enumerate(range(5)[rows.indices]):
             assert torch.equal(part[mine.text == text], whole[layout.text == row])
 
 

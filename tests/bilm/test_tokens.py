@@ -30,7 +30,7 @@ from elmo.bilm.tokens import (
     needed_lengths,
 )
 from elmo.text.batching import Words, WordTable, pack_texts
-from elmo.text.vocabulary import Vocabulary, spell_all
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, spell_all
 
 # The token layer against the official equations, written with loops.
 
@@ -86,7 +86,7 @@ def test_highway() -> None:
 @pytest.mark.parametrize("projection", [None, 4])
 def test_token_vectors(vocabulary: Vocabulary, kind: str, projection: int | None) -> None:
     torch.manual_seed(2)
-    layer = TokenLayer(config(kind, projection=projection), len(vocabulary)).double()
+    layer = TokenLayer(config(kind, projection=projection), vocabulary).double()
     shaken(layer)
     batch = pack_texts([WORDS[2:]], vocabulary, spelled=kind != "words")
     found = array(layer(batch.words))[batch.inputs[0]]
@@ -97,15 +97,15 @@ def test_token_vectors(vocabulary: Vocabulary, kind: str, projection: int | None
 
 
 def test_word_vectors_as_wide_as_the_model_need_no_projection(vocabulary: Vocabulary) -> None:
-    assert TokenLayer(config("words", word_dim=5), len(vocabulary)).projection is None
-    assert TokenLayer(config("words", word_dim=4), len(vocabulary)).projection is not None
-    assert TokenLayer(config("characters"), len(vocabulary)).word_vectors is None
+    assert TokenLayer(config("words", word_dim=5), vocabulary).projection is None
+    assert TokenLayer(config("words", word_dim=4), vocabulary).projection is not None
+    assert TokenLayer(config("characters"), vocabulary).word_vectors is None
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "both"])
 def test_gradients_against_differences(vocabulary: Vocabulary, kind: str) -> None:
     torch.manual_seed(3)
-    layer = TokenLayer(config(kind), len(vocabulary)).double()
+    layer = TokenLayer(config(kind), vocabulary).double()
     shaken(layer)
     words = pack_texts([["cat", "雨"]], vocabulary, spelled=kind != "words").words
     parameters = dict(layer.named_parameters())
@@ -136,7 +136,7 @@ def test_gradients_of_the_characters() -> None:
 
 
 def test_frozen_word_vectors_get_no_gradient(vocabulary: Vocabulary) -> None:
-    layer = TokenLayer(config("both", freeze_words=True), len(vocabulary))
+    layer = TokenLayer(config("both", freeze_words=True), vocabulary)
     layer(pack_texts([["cat"]], vocabulary, spelled=True).words).sum().backward()
     missing = [name for name, parameter in layer.named_parameters() if parameter.grad is None]
     assert missing == ["words.weight"]
@@ -147,7 +147,7 @@ def test_the_first_character_stands_for_nothing() -> None:
 
 
 def test_words_without_spelling_are_told_apart_by_id_only(vocabulary: Vocabulary) -> None:
-    layer = TokenLayer(config("words"), len(vocabulary))
+    layer = TokenLayer(config("words"), vocabulary)
     found = layer(Words(torch.tensor([2, 2, 3]), None))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
@@ -230,7 +230,8 @@ def layer_of(kind: str = "characters", words: int = 13, seed: int = 0) -> TokenL
         softmax=SoftmaxConfig(loss="none", tied=False),
     )
     torch.manual_seed(seed)
-    return TokenLayer(config, words)
+    names = (*SPECIAL_WORDS, *(f"word{number}" for number in range(words - 3)))
+    return TokenLayer(config, Vocabulary(names, (0,) * words))
 
 
 def spelled(words: list[str], vocabulary: Vocabulary) -> Words:

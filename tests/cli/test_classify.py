@@ -155,3 +155,14 @@ def test_help_names_the_three(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys)
     assert code == 0
     assert all(name in out for name in ("train", "evaluate", "predict"))
+
+
+def test_predict_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["classify", "predict", "Oil prices fell .", "--explain", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    explained = answer["contributions"]
+    assert explained["words"] == ["Oil", "prices", "fell", "."]
+    total = explained["base"] + sum(explained["values"])
+    assert total == pytest.approx(explained["log_probability"], abs=1e-9)
+    assert main(["classify", "predict", "Oil prices fell .", "--explain"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "Oil"

@@ -37,10 +37,10 @@ def test_a_sound_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     code, found = checked(capsys, path, *QUICK)
     assert code == 0
     corpus = found["corpus"]
-    assert corpus["train"]["documents"] + corpus["held_out"]["documents"] == 62
-    assert corpus["train"]["tokens"] + corpus["held_out"]["tokens"] == 60 * 9 + 4
+    assert corpus["documents"] == 62
+    assert corpus["tokens"] == 60 * 9 + 4
     assert (corpus["files"], corpus["blank_lines"]) == (1, 1)
-    assert corpus["duplicates"]["exact"] == 1
+    assert corpus["exact_duplicates"] == 1
     assert found["estimate"] is None
     assert {finding["kind"] for finding in found["findings"]} == {"note"}
 
@@ -49,10 +49,10 @@ def test_flags_decide_what_is_found(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = write(tmp_path / "a.txt", sound_lines())
     flags = ("--min-count", "2", "--held-out-share", "0", "--window", "4", "--max-vocabulary", "6")
     _, found = checked(capsys, path, *QUICK, *flags)
-    chosen = found["corpus"]["words"]["chosen"]
+    chosen = found["corpus"]["vocabulary"]
     assert chosen == {"min_count": 2, "max_size": 6, "size": 6, "unknown_rate": None}
-    assert found["corpus"]["lengths"]["over_window"]["documents"] == 60
-    assert found["corpus"]["held_out"]["documents"] == 0
+    assert found["corpus"]["over_window"]["documents"] == 60
+    assert found["corpus"]["held_out_documents"] == 0
 
 
 def test_a_given_speed_gives_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,5 +130,5 @@ def test_ag_news(capsys: pytest.CaptureFixture[str]) -> None:
     assert (Path(data) / "ag_news" / "test.csv").is_file(), "ELMO_DATA is set but has no AG News"
     code, found = checked(capsys, "ag_news:test", "--speed", "5000", "--epochs", "5")
     assert code == 0
-    assert found["corpus"]["train"]["documents"] + found["corpus"]["held_out"]["documents"] == 7600
+    assert found["corpus"]["documents"] == 7600
     assert found["estimate"]["seconds"] == pytest.approx(263, rel=0.02)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from elmo.classify.training import EpochReport
+from elmo.classify.loop import EpochReport
 from elmo.cli import display
 from elmo.cli.classify import training_progress
 from elmo.cli.display import (
@@ -23,7 +23,7 @@ from elmo.cli.display import (
     safe,
 )
 from elmo.cli.pretrain import show_report
-from elmo.training.reports import StepReport
+from elmo.training.loop import StepReport
 
 
 def test_of_many_epochs_one_in_ten_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

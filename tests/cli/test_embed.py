@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo.cli.display import ProgressDisplay
-from elmo.cli.embed import embedding_progress, static_progress
+from elmo.cli.display import ProgressDisplay, embedding_progress
+from elmo.cli.embed import static_progress
 from elmo.cli.main import main
 from elmo.embed.config import NeighbourConfig
-from elmo.embed.embedder import Embedder
-from elmo.embed.embedder import Progress as Progress_of_embedder
+from elmo.embed.embedder import Embedder, Progress
 from elmo.embed.neighbours import find_neighbours
-from elmo.static.train import Progress, SkipGramConfig, SvdConfig, train_static
+from elmo.static.train import SkipGramConfig, SvdConfig, train_static
 from elmo.static.vectors import StaticVectors
 
 # elmo static writes what the library makes, by either method, and tells mistakes in one line.
@@ -68,7 +67,7 @@ def test_skip_gram_to_a_binary_file(
         (["--out", "v.npz"], "v.npz: expected a name that ends in .txt, .vec (text) or .bin"),
         (["--out", "v.txt", "--window", "0", "--dim", "0"], "2 problems in the settings"),
         (["--out", "v.txt", "--dim", "300"], "use --dim"),
-        (["--out", "v.txt", "--min-count", "5000"], "no word is seen 5000 times"),
+        (["--out", "v.txt", "--min-count", "5000"], "no word occurs 5000 times"),
         (["--out", "v.txt", "--dim", "5", "--shift", "900"], "lower --shift"),
     ],
 )
@@ -95,10 +94,10 @@ def test_the_flags_are_those_of_the_method(capsys: pytest.CaptureFixture[str]) -
 
 def test_each_stage_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     show = static_progress(ProgressDisplay(""))
-    show(Progress("preparing the text", 1000))
-    show(Progress("factorising 9 pairs"))
-    show(Progress("training", 1200, 7600))
-    show(Progress("training", 2400, 7600))
+    show("preparing the text", 1000, None)
+    show("factorising 9 pairs", 0, None)
+    show("training", 1200, 7600)
+    show("training", 2400, 7600)
     assert capsys.readouterr().err.splitlines() == [
         "preparing the text: 1,000 texts",
         "factorising 9 pairs",
@@ -163,8 +162,8 @@ def test_no_neighbour_is_told(
         ("cats", [], "'cats' is not a word of the sentence (did you mean 'cat'?); its words are: "),
         ("the", ["--occurrence", "3"], "occurrence 3 of 'the' was asked for"),
         ("cat", ["--layer", "5"], "layers 0 to 2"),
-        ("cat", ["--count", "0"], "count: must be positive"),
-        ("cat", ["--threads", "0"], "--threads: must be positive"),
+        ("cat", ["--count", "0"], "count: expected at least 1"),
+        ("cat", ["--threads", "0"], "--threads: expected 1 to 1,024"),
         ("cat", ["--corpus", "nowhere.txt"], "nowhere.txt"),
         ("cat", ["--corpus"], "--corpus: expected at least one argument"),
         ("cat", ["--model", "nowhere"], "nowhere"),
@@ -217,10 +216,17 @@ def test_words_of_standard_input_by_a_warm_model(
     flags = ["--output", "tokens", "--layer", "2", "--start", "warm", "--threads", "1", "--json"]
     assert main(["embed", "-", "--model", str(model), "--out", str(out), *flags]) == 0
     embedder = Embedder.from_pretrained(model)
-    wanted = embedder.encode(TEXTS, output="tokens", layer=2, start="warm")
+    wanted = embedder.encode(TEXTS, output="tokens", layer=2, initial_state="warm")
     np.testing.assert_allclose(vectors_of(out), np.concatenate(wanted), rtol=0, atol=1e-6)
     told = json.loads(capsys.readouterr().out)
-    assert told == {"path": str(out), "texts": 2, "tokens": 10, "dim": 24, "empty": []}
+    assert told == {
+        "path": str(out),
+        "texts": 2,
+        "tokens": 10,
+        "dim": 24,
+        "empty": [],
+        "unknown_rate": 0.1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -276,9 +282,7 @@ def test_words_for_themselves(
 def test_progress_in_one_line_embed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = Progress_of_embedder(
-        texts=1200, total=7600, tokens=40000, tokens_per_second=9876, seconds_left=75
-    )
+    report = Progress(texts=1200, total=7600, tokens=40000, tokens_per_second=9876, seconds_left=75)
     monkeypatch.setattr("elmo.cli.display.SECONDS_BETWEEN_LINES", 0.0)
     embedding_progress(ProgressDisplay(""))(report)
     assert capsys.readouterr().err == "1,200 of 7,600 texts  9,876 words/s  0:01:15 left\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from elmo.bilm.config import GenerationConfig
 from elmo.cli.main import main
 from elmo.language_model import generate, open_model, predict, score
+from elmo.text.tokenizer import join_words
 
 TEXTS = ["the cat sat on the mat .", "my zebra ran"]
 
@@ -23,7 +25,11 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[Any]:
 
 
 def expected(model: Path) -> list[Any]:
-    return json.loads(json.dumps([asdict(one) for one in score(open_model(model), TEXTS)]))
+    scored = [asdict(one) for one in score(open_model(model), TEXTS)]
+    for one in scored:
+        known = [word["known"] for word in one["words"]]
+        one["unknown_rate"] = known.count(False) / len(known)
+    return json.loads(json.dumps(scored))
 
 
 def test_each_text_is_one_line_of_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +76,6 @@ def test_words_in_brackets_are_no_markup(model: Path, capsys: pytest.CaptureFixt
         ([" "], "an empty one was given"),
         (["cat", "\udcff"], "expected text in UTF-8"),
         (["--files", "nowhere.txt"], "nowhere.txt"),
-        (["cat </S>", "--tokenizer", "whitespace"], "holds '</S>'"),
     ],
 )
 def test_bad_texts_are_told(
@@ -153,8 +158,8 @@ def test_people_get_a_line_a_prompt(model: Path, capsys: pytest.CaptureFixture[s
     assert main(["generate", str(model), "the cat", "a", "--seed", "2"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     loaded = open_model(model)
-    assert first.split() == list(generate(loaded, "the cat", GenerationConfig(seed=2)).words)
-    assert second.split() == list(generate(loaded, "a", GenerationConfig(seed=2)).words)
+    assert first == join_words(generate(loaded, "the cat", GenerationConfig(seed=2)).words)
+    assert second == join_words(generate(loaded, "a", GenerationConfig(seed=2)).words)
 
 
 def test_no_prompt_is_an_empty_one(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,6 +172,19 @@ def test_all_mistakes_are_told_at_once(model: Path, capsys: pytest.CaptureFixtur
     flags = ["--temperature", "-0.5", "--top-p", "1.5", "--length", "0"]
     assert main(["generate", str(model), "the", *flags]) == 2
     told = capsys.readouterr().err
-    assert "temperature: expected 0" in told
-    assert "top_p: expected a share above 0 and up to 1, got 1.5" in told
-    assert "length: at least one word" in told
+    assert "temperature: expected at least 0" in told
+    assert "top_p: expected more than 0, up to 1, got 1.5" in told
+    assert "length: expected 1 to 100,000, got 0" in told
+
+
+def test_scores_as_lines_in_bits(capsys) -> None:
+    text = "Oil prices fell ."
+    assert main(["score", text, "--format", "tsv", "--unit", "bits"]) == 0
+    header, *lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert header == ["text", "position", "word", "known", "forward", "backward"]
+    assert [line[2] for line in lines] == text.split()
+    assert main(["score", text, "--json"]) == 0
+    words = json.loads(capsys.readouterr().out)["words"]
+    for line, word in zip(lines, words, strict=True):
+        assert float(line[4]) == pytest.approx(word["forward"] / math.log(2), abs=1e-5)
+        assert float(line[5]) == pytest.approx(word["backward"] / math.log(2), abs=1e-5)

@@ -141,7 +141,7 @@ def test_what_needs_a_softmax_says_so(
     official: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     assert main([command[0], str(official), *command[1:]]) == 2
-    assert "this model has no softmax: its makers never published it" in capsys.readouterr().err
+    assert "this model has no softmax: its authors did not publish it" in capsys.readouterr().err
 
 
 def test_evaluate_needs_a_softmax_too(

@@ -212,7 +212,7 @@ def test_progress_goes_to_standard_error_in_plain_lines(own_corpus, tmp_path, ca
         (["missing.txt", "--out", "OUT"], "missing.txt"),
         (["--resume", "nowhere"], "no run to resume"),
         (["CORPUS", "--resume", "OUT"], "sources"),
-        (["--resume", "OUT", "--hidden=3"], "config"),
+        (["--resume", "OUT", "--epochs=3"], "config"),
         (["CORPUS", "--out", "OUT", "--device=warp"], "device 'warp'"),
         (["CORPUS", "--out", "OUT", "--threads=0"], "--threads"),
         (["CORPUS", "--out", "OUT", "--from=nowhere"], "nowhere"),
@@ -285,3 +285,17 @@ def test_no_permission_to_write_is_said_before_any_work(own_corpus, tmp_path, ca
 def test_a_file_where_the_folder_should_be_is_said(own_corpus, tmp_path, capsys):
     assert main(["pretrain", own_corpus, "--out", f"{own_corpus}/run"]) == 2
     assert "is a file" in capsys.readouterr().err
+
+
+def test_info_of_a_classifier(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "golden" / "classifier"
+    assert main(["info", str(folder)]) == 0
+    out = capsys.readouterr().out
+    described = json.loads((folder / "classifier.json").read_text(encoding="utf-8"))
+    assert ", ".join(described["labels"]) in out
+    assert "development rows" in out
+    assert main(["info", str(folder), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["labels"] == described["labels"]
+    measured = json.loads((folder / "metrics_train.json").read_text(encoding="utf-8"))
+    assert shown["metrics"]["train"] == measured

@@ -11,18 +11,18 @@ from rich.console import Console
 from tests.study.toys import toy_parts
 
 from elmo.cli import study as studying
-from elmo.cli.main import main
+from elmo.cli.main import Arguments, main
 from elmo.cli.main import parse as parse_line
-from elmo.cli.options import Arguments
 from elmo.cli.study import StudyDisplay, preset_of
+from elmo.config import BILM
 from elmo.study.config import PRESETS
-from elmo.study.runner import CellProgress, State
+from elmo.study.pool import CellProgress, State
 
 # The live table: rows done, running and to come, and how long it will take.
 
 
 def cell(name: str, row: str, state: State, fraction: float = 0.0) -> CellProgress:
-    return CellProgress(name=name, row=row, state=state, fraction=fraction, work=100.0)
+    return CellProgress(name, row, state, fraction, work=100.0)
 
 
 def test_rows_done_running_and_to_come() -> None:
@@ -63,12 +63,12 @@ def test_the_time_left_follows_from_the_work_of_this_session(
 
 
 def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    failed = CellProgress(name="x", row="SVD", state="failed", note="no [words]")
+    failed = CellProgress("x", "SVD", "failed", note="no [words]")
     StudyDisplay().show(failed)
     assert "SVD: x failed: no [words]" in capsys.readouterr().err
 
 
-FAST = ["--own-words", "4", "--least-steps", "2", "--epochs", "1", "--samples", "4", "--seeds", "0"]
+FAST = ["--task-dim", "4", "--epochs", "1", "--samples", "4", "--seeds", "0", "--sweeps"]
 
 
 @pytest.fixture
@@ -84,18 +84,24 @@ def test_a_report_is_written_and_drawn_again(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "[a] folder whose path is longer than a line of a terminal that nobody widens"
-    flags = ["--out", str(out), "--rows", "majority", "tfidf", "own", *FAST]
+    flags = ["--out", str(out), "--rows", "majority", "tfidf", "task", *FAST]
     assert main(["study", str(table), *flags]) == 0
     shown = capsys.readouterr()
     assert f"study of {table}: 64 rows to train on, 16 to test on" in shown.err
-    assert "row-own-seed0: done" in shown.err
+    assert "beside-task-seed0: done" in shown.err
     assert "Majority class" in shown.out
+    assert "note: Only 6 development rows" in shown.out
+    assert "64 training rows, 16 test rows" in shown.out
+    assert "drawing report.html" in shown.err
     assert str(out / "report.html") in shown.out
     results = json.loads((out / "results.json").read_text())
-    assert [row["name"] for row in results["rows"]] == ["majority", "tfidf", "own"]
+    assert [row["name"] for row in results["rows"]] == ["majority", "tfidf", "task"]
     (out / "report.pdf").unlink()
-    assert main(["study", "--report-only", "--out", str(out), "--json"]) == 0
+    again = ["study", "--report-only", "--out", str(out), "--json", "--title", "Another title"]
+    assert main(again) == 0
+    results["about"]["title"] = "Another title"
     assert json.loads(capsys.readouterr().out) == results
+    assert "<h1>Another title</h1>" in (out / "report.html").read_text()
     assert (out / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -150,3 +156,5 @@ def test_presets_follow_from_the_texts_and_flags_change_them() -> None:
     full = parse(["ag_news", "--preset", "full", "--draws", "7"])
     assert full.config.draws == 7
     assert full.config.seeds == PRESETS["full"].seeds
+    assert parse(["ag_news", "--model", "default"]).model == BILM
+    assert parse(["--own-words", "7"]).config.task_dim == 7  # its name in earlier versions

@@ -89,7 +89,8 @@ def main() -> None:
     for name in ("words", "characters"):
         arrays |= vectors(name, elmo.Embedder.from_pretrained(HERE / name), TEXTS)
     for name in ("classifier", "fine_tuned"):
-        arrays[f"{name} probabilities"] = elmo.load_classifier(HERE / name).predict_proba(TEXTS)
+        classifier = elmo.TextClassifier.from_pretrained(HERE / name)
+        arrays[f"{name} probabilities"] = classifier.predict_proba(TEXTS)
     arrays |= shipped_vectors()
     np.savez_compressed(HERE / "expected.npz", **arrays)
     stored = {
@@ -149,19 +150,19 @@ def shipped_vectors() -> dict[str, np.ndarray]:
         "shipped all zero pooled": embedder.encode(NEWS, layer="all"),
         "shipped mix warm pooled": embedder.encode(NEWS, start="warm"),
         "shipped all zero tokens": np.concatenate(words, axis=1),
-        "shipped probabilities": elmo.load_classifier().predict_proba(NEWS),
+        "shipped probabilities": elmo.TextClassifier.from_pretrained().predict_proba(NEWS),
     }
 
 
 def scores(name: str) -> list[dict[str, object]]:
     """Log-probabilities of all words of each text that has words."""
     texts = [text for text in TEXTS if text]
-    return [asdict(score) for score in elmo.score(elmo.open_model(HERE / name), texts)]
+    return [asdict(score) for score in elmo.LanguageModel.from_pretrained(HERE / name).score(texts)]
 
 
 def candidates(name: str) -> list[dict[str, object]]:
     """The three best words for each blank."""
-    found = elmo.predict(elmo.open_model(HERE / name), BLANKS, top=3)
+    found = elmo.LanguageModel.from_pretrained(HERE / name).fill(BLANKS, 3)
     return [asdict(prediction) for prediction in found]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,20 @@ def tiny_config(**training: object) -> PretrainConfig:
         batching=Batching(batch_tokens=128, window=32),
         training=TrainingConfig(**settings),  # type: ignore[arg-type]
     )
+
+
+def stop_after(steps: int) -> Callable[[], AbstractContextManager[Callable[[], bool]]]:
+    """A stand-in for `stop_requested` that asks a run to stop after its first `steps` steps."""
+
+    @contextmanager
+    def stop_requested() -> Generator[Callable[[], bool]]:
+        asked = 0
+
+        def stop() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked >= steps
+
+        yield stop
+
+    return stop_requested

@@ -106,14 +106,11 @@ def test_the_dead_are_not_called_after_a_restart():
 def test_what_torchrun_says_is_heard(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
     assert distributed.own_device("cuda") == "cuda"
-    assert distributed.processes_here() == 1
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("LOCAL_RANK", "3")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     assert distributed.own_device("cuda") == "cuda:3"
     assert distributed.own_device("cuda:1") == "cuda:1"
     assert distributed.own_device("cpu") == "cpu"
-    assert distributed.processes_here() == 4
 
 
 # Gradients of several processes are summed, in one bucket or in many.

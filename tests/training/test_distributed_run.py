@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.training.conftest import tiny_config, write_corpus
+from tests.training.conftest import stop_after, tiny_config, write_corpus
 from tests.worlds import in_world
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
@@ -45,7 +45,7 @@ def train(world: World, folder: Path, name: str, config: PretrainConfig, stop: i
     """Train or go on; the last process is told to stop after so many steps."""
     meter.SECONDS_BETWEEN_REPORTS = 0.0
     if stop:
-        run.stop_requested = _stops_after(stop if world.rank == world.size - 1 else 10**9)
+        run.stop_requested = stop_after(stop if world.rank == world.size - 1 else 10**9)
     told: list[int] = []
     cache = folder / f"cache {name}"
     result = pretrain(
@@ -57,23 +57,6 @@ def train(world: World, folder: Path, name: str, config: PretrainConfig, stop: i
         on_documents=told.append,
     )
     return Session(result.position, len(told))
-
-
-def _stops_after(steps: int):
-    from contextlib import contextmanager
-
-    @contextmanager
-    def stopped():
-        asked = 0
-
-        def stop() -> bool:
-            nonlocal asked
-            asked += 1
-            return asked >= steps
-
-        yield stop
-
-    return stopped
 
 
 def losses(folder: Path) -> list[tuple[int, float, float]]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from tests.official.golden_elmo import SPECIAL, golden
-from tests.training.conftest import tiny_config
-from tests.training.test_pretrain import final_tensors, stop_after
+from tests.training.conftest import stop_after, tiny_config
+from tests.training.test_pretrain import final_tensors
 from tests.worlds import in_world
+from torch import nn
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.lstm import LSTMState
@@ -22,6 +23,7 @@ from elmo.model_folder import model_tensors
 from elmo.text.batching import Share, pack_texts
 from elmo.text.config import Batching
 from elmo.training import loop as module
+from elmo.training.checkpoint import optimizer_tensors
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
 from elmo.training.loop import (
@@ -29,31 +31,21 @@ from elmo.training.loop import (
     Meter,
     Position,
     Report,
+    build_optimizer,
     join_states,
     load,
     restore,
     save,
-    split_state,
 )
-from elmo.training.optim import build_optimizer, optimizer_tensors
 from elmo.training.pretrain import FROZEN_SHARE, fresh_model, pretrain, resume, settings_of
 
 # How far a run is, worked out by hand.
 
 
-def test_batches_and_epochs_are_counted():
-    position = Position().after_batch(10).after_batch(7)
-    assert (position.step, position.batch, position.targets) == (2, 2, 17)
-    later = position.after_epoch(TrainingConfig(epochs=2)).after_batch(1)
-    assert (later.step, later.epoch, later.batch, later.finished) == (3, 1, 1, False)
-    assert later.after_epoch(TrainingConfig(epochs=2)).finished
-
-
 def test_the_best_evaluation_is_remembered():
     position = Position()
     for step, perplexity in enumerate([9.0, 5.0, 6.0, 7.0], start=1):
-        position = position.after_batch(1).after_evaluation(perplexity)
-        assert position.step == step
+        position = replace(position, step=step).after_evaluation(perplexity)
     assert (position.best_perplexity, position.best_step) == (5.0, 2)
     assert (position.evaluations, position.worse_evaluations) == (4, 2)
     assert position.has_lost_patience(2)
@@ -63,7 +55,7 @@ def test_the_best_evaluation_is_remembered():
 
 def test_what_a_frozen_model_reached_is_remembered():
     position = Position().after_evaluation(9.0).after_evaluation(8.0, ends_freeze=True)
-    later = position.after_batch(1).after_evaluation(5.0)
+    later = position.after_evaluation(5.0)
     assert (later.frozen_perplexity, later.best_perplexity, later.evaluations) == (8.0, 5.0, 3)
 
 
@@ -72,9 +64,40 @@ def test_an_equal_evaluation_is_no_better_one():
     assert position.worse_evaluations == 1
 
 
-def test_patience_ends_the_run_at_the_end_of_the_epoch():
-    position = Position().after_evaluation(5.0).after_evaluation(6.0)
-    assert position.after_epoch(TrainingConfig(epochs=99, patience=1)).finished
+def test_a_run_is_over_after_its_epochs_or_without_patience():
+    position = replace(Position().after_evaluation(5.0).after_evaluation(6.0), epoch=2)
+    assert position.is_over(TrainingConfig(epochs=99, patience=1))
+    assert not position.is_over(TrainingConfig(epochs=99, patience=2))
+    assert not position.is_over(TrainingConfig(epochs=3))
+    assert position.is_over(TrainingConfig(epochs=2))
+
+
+# Optimizers.
+
+
+@pytest.mark.parametrize("name", ["adamw", "adagrad", "sgd"])
+def test_each_optimizer_lowers_a_simple_loss(name):
+    model = nn.Linear(3, 1)
+    optimizer = build_optimizer(model, TrainingConfig(optimizer=name, learning_rate=0.05))
+    inputs = torch.eye(3)
+    losses: list[float] = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = (model(inputs) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_only_matrices_between_layers_decay_and_frozen_ones_are_left_out():
+    model = nn.ModuleDict({"stack": nn.Linear(2, 2), "output": nn.Linear(2, 2)})
+    model["stack"].bias.requires_grad_(False)
+    decayed, kept = build_optimizer(model, TrainingConfig(weight_decay=0.1)).param_groups
+    assert decayed["weight_decay"] == 0.1
+    assert [one is model["stack"].weight for one in decayed["params"]] == [True]
+    assert kept["weight_decay"] == 0
+    assert len(kept["params"]) == 2
 
 
 # Checkpoints: what is saved is what is restored.
@@ -153,9 +176,6 @@ def test_a_loss_that_is_no_number_is_an_error_that_says_where(loss):
 # The carried state: cut among those who read, whole again in a checkpoint.
 
 
-CPU = torch.device("cpu")
-
-
 def whole_state(rows: int) -> BiLMState:
     random = torch.Generator().manual_seed(rows)
     layers = [
@@ -172,10 +192,7 @@ def tensors(state: BiLMState) -> list[torch.Tensor]:
 def cut_and_join(world: World, vocabulary, rows: int, accumulate: int) -> list[torch.Tensor]:
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
     share = Share.of_process(world.rank, world.size, accumulate)
-    states = split_state(whole_state(rows), share, CPU)
-    for part, places in zip(states, share.rows(rows), strict=True):
-        for mine, all_rows in zip(tensors(part), tensors(whole_state(rows)), strict=True):
-            assert torch.equal(mine, all_rows[places.places])
+    states = [whole_state(rows).select(part.indices) for part in share.rows(rows)]
     return tensors(join_states(states, share, rows, model, world))
 
 
@@ -357,7 +374,7 @@ def test_an_official_model_of_words_keeps_its_words_and_counts_the_new(
 @pytest.mark.parametrize(
     ("training", "softmax", "message"),
     [
-        (TrainingConfig(frozen_share=1.5), UNTIED, "frozen_share: expected a share from 0 to 1"),
+        (TrainingConfig(frozen_share=1.5), UNTIED, "frozen_share: expected 0 to 1, got 1.5"),
         (TrainingConfig(frozen_share=0.1), SoftmaxConfig(), "a tied softmax is part of the model"),
     ],
 )

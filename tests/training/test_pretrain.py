@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,17 +15,21 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.conftest import tiny_config, write_corpus
+from tests.training.conftest import stop_after, tiny_config, write_corpus
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.errors import ConfigError, UserError
-from elmo.model_folder import load_model, load_tensors
+from elmo.language_model import LanguageModel
+from elmo.model_folder import load_tensors
 from elmo.text.config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 from elmo.training import loop
 from elmo.training.config import PretrainConfig, TrainingConfig
+from elmo.training.loop import Report, StepReport
 from elmo.training.pretrain import (
+    JsonLog,
+    TensorBoardLog,
     adopt,
     fresh_model,
     pretrain,
@@ -33,7 +38,6 @@ from elmo.training.pretrain import (
     set_word_vectors,
     starting_vocabulary,
 )
-from elmo.training.reports import Report
 
 # One gesture: the same call starts, resumes and, with more epochs, trains longer.
 
@@ -57,7 +61,7 @@ def test_a_folder_with_files_of_the_user_is_refused(corpus_file, around, tiny, t
     (tmp_path / "mine").mkdir()
     for name in ("README.md", "config.json"):
         (tmp_path / "mine" / name).write_text("{}")
-        with pytest.raises(UserError, match=r"not of a run|not the settings"):
+        with pytest.raises(UserError, match=r"elmo did not write|not the settings"):
             pretrain([str(corpus_file)], tmp_path / "mine", tiny, fresh=fresh, **around)
         assert {path.read_text() for path in (tmp_path / "mine").iterdir()} == {"{}"}
 
@@ -156,31 +160,12 @@ def final_tensors(run: Path) -> list[bytes]:
     return [path.read_bytes() for path in files]
 
 
-def stop_after(steps: int) -> object:
-    """A stand-in for the signal handler that asks to stop after so many steps."""
-    from contextlib import contextmanager
-
-    @contextmanager
-    def stopped():
-        asked = 0
-
-        def stop() -> bool:
-            nonlocal asked
-            asked += 1
-            # The loop asks twice in the step in which it stops.
-            return asked >= steps
-
-        yield stop
-
-    return stopped
-
-
 def test_a_run_writes_a_model_that_loads_and_a_card(corpus_file, around, tiny, tmp_path):
     reports: list[Report] = []
     out = tmp_path / "run"
     result = pretrain([str(corpus_file)], out, tiny, **around, on_report=reports.append)
     assert result.finished
-    loaded = load_model(out)
+    loaded = LanguageModel.from_pretrained(out)
     assert loaded.model.config == tiny.model
     assert loaded.tokenizer == tiny.tokenizer
     assert result.position.evaluations == 4
@@ -408,11 +393,11 @@ def test_going_on_from_a_model_keeps_old_ids_and_adds_new_words(corpus_file, aro
     old_words, new_words = first.model.vocabulary.words, second.model.vocabulary.words
     assert new_words[: len(old_words)] == old_words
     assert set(new_words[len(old_words) :]) == {"zebra", "a"}
-    start = load_model(tmp_path / "old").model
+    start = LanguageModel.from_pretrained(tmp_path / "old").model
     untouched = tmp_path / "untouched"
     frozen = replace(config, training=replace(config.training, learning_rate=1e-12))
     pretrain([str(new_text)], untouched, frozen, init_from=tmp_path / "old", **around)
-    again = load_model(untouched).model
+    again = LanguageModel.from_pretrained(untouched).model
     vectors = again.token_layer.word_vectors
     assert torch.allclose(vectors[: len(old_words)], start.token_layer.word_vectors, atol=1e-6)
 
@@ -439,7 +424,7 @@ def test_word_vectors_start_from_a_file_and_can_stay_frozen(corpus_file, around,
         word_vectors=vectors, **around,
     )  # fmt: skip
     place = result.model.vocabulary.id("cat")
-    weight = load_model(tmp_path / "run").model.token_layer.word_vectors
+    weight = LanguageModel.from_pretrained(tmp_path / "run").model.token_layer.word_vectors
     assert weight[place].tolist() == [0.5] * 8
     assert not weight.requires_grad
 
@@ -539,3 +524,42 @@ def test_a_character_model_has_no_word_vectors_to_set(vocabulary, tmp_path):
     config = BiLMConfig(input="characters", hidden=4, softmax=SoftmaxConfig(tied=False))
     with pytest.raises(UserError, match="character model"):
         set_word_vectors(fresh_model(config, vocabulary, 0), tmp_path / "vectors.txt")
+
+
+# What a run writes for those who watch it.
+
+
+def step_report(step: int) -> StepReport:
+    return StepReport(
+        step=step, epoch=0, done=0.5, targets=10, loss_forward=1.0, loss_backward=2.0,
+        learning_rate=0.1, tokens_per_second=5.0, seconds_left=1.0,
+    )  # fmt: skip
+
+
+def test_a_resumed_log_forgets_what_will_be_said_again_and_a_line_cut_short(tmp_path):
+    path = tmp_path / "log.jsonl"
+    log = JsonLog(path, 0)
+    for step in (1, 2, 3):
+        log(step_report(step))
+    with path.open("a") as stream:
+        stream.write('{"kind": "st')
+    JsonLog(path, 2)(step_report(3))
+    steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
+    assert steps == [1, 2, 3]
+
+
+def test_tensorboard_gets_the_losses(tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    log = TensorBoardLog(tmp_path)
+    log(step_report(4))
+    log._writer.close()
+    found = events.EventAccumulator(str(tmp_path))
+    found.Reload()
+    (event,) = found.Scalars("train/loss_backward")
+    assert (event.step, event.value) == (4, 2.0)
+
+
+def test_without_tensorboard_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'elmo-embeddings[track]'")):
+        TensorBoardLog(tmp_path)

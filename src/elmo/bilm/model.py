@@ -1,38 +1,54 @@
 """The bidirectional language model (Peters et al. 2018).
 
-Each distinct word of a batch becomes one vector; a forward and a backward LSTM stack read these;
-both predict the next word by one shared softmax. There are two ways in: `BiLM.loss` to train and
-to score, `BiLM.layers` to read.
+    Batch      packed texts: their distinct words, and which word each token is
+      │ token_layer                         (distinct words, width)
+      ├─ forward_stack    reads from the first word, layer by layer, (tokens, width) each
+      └─ backward_stack   reads from the last word; the two never see each other
+      │
+      ├─ BiLM.layers      what every layer computed for every word: this is ELMo
+      └─ BiLM.loss        both predict the next word they would read, by one shared softmax
+
+`layers` and `loss` are the only two ways through the model: the first to embed, to evaluate and to
+fine-tune, the second to train. A word is known to layer 0 without its context, to the layers above
+with all words before it (forward) and all words after it (backward).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.lstm import LSTMLayer, LSTMState, scan_pair
+from elmo.bilm.lstm import (
+    LSTMStack,
+    LSTMState,
+    StackState,
+    detached,
+    scan_pair,
+    variational_dropout,
+)
 from elmo.bilm.softmax import FullSoftmax, SampledSoftmax, build_output
-from elmo.bilm.threads import run_directions
 from elmo.bilm.tokens import TokenLayer
-from elmo.text.batching import Batch, Layout, Rows, WordTable
+from elmo.runtime import after_fork_in_child
+from elmo.text.batching import Batch, WordTable, pack_texts
 from elmo.text.vocabulary import Vocabulary
 
 FEW_TEXTS = 4
-"""Up to so many texts, both directions are read in one loop; beyond, each has a thread."""
+"""Up to this many texts, both directions run in one loop: a layer of 32 steps takes 7.2 ms instead
+of 14.2 with one thread per direction. From eight texts on threads win (docs/experiments.md)."""
 WORDS_AT_ONCE = 1024
 """How many words `token_vectors` computes at a time."""
-
-StackState = tuple[LSTMState, ...]
-"""The state of each layer of one direction."""
 
 
 class BiLMState(NamedTuple):
@@ -44,6 +60,43 @@ class BiLMState(NamedTuple):
     def select(self, texts: Tensor | slice) -> BiLMState:
         """The state of these texts, in this order."""
         return BiLMState(*(tuple(layer.select(texts) for layer in stack) for stack in self))
+
+    def resized(self, texts: int) -> BiLMState:
+        """The state of the first texts, or of more texts: the new ones start from zeros."""
+        return BiLMState(*(tuple(layer.resized(texts) for layer in stack) for stack in self))
+
+    def followed_by(self, other: BiLMState | None) -> BiLMState:
+        """This state and, for the texts after its own, that of another."""
+        if other is None:
+            return self
+        return BiLMState(
+            *(
+                tuple(layer.followed_by(old) for layer, old in zip(*stacks, strict=True))
+                for stacks in zip(self, other, strict=True)
+            )
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state as tensors named `forward.0.output`, `forward.0.cell`, …, for a file."""
+        return {
+            f"{direction}.{number}.{name}": tensor
+            for direction, layers in zip(self._fields, self, strict=True)
+            for number, layer in enumerate(layers)
+            for name, tensor in zip(layer._fields, layer, strict=True)
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> BiLMState:
+        """What `tensors` returned."""
+        layers = len(tensors) // 4  # two directions, output and cell
+        stacks = [
+            tuple(
+                LSTMState(*(tensors[f"{direction}.{number}.{name}"] for name in LSTMState._fields))
+                for number in range(layers)
+            )
+            for direction in cls._fields
+        ]
+        return cls(*stacks)
 
 
 class Randomness(NamedTuple):
@@ -73,10 +126,10 @@ class BatchLoss:
     @property
     def mean(self) -> Tensor:
         """What training minimises: the mean of the two directions' losses per word."""
-        return self.share(self.forward_targets, self.backward_targets)
+        return self.mean_over(self.forward_targets, self.backward_targets)
 
-    def share(self, forward_targets: int, backward_targets: int) -> Tensor:
-        """What this batch adds to the mean loss of a larger one with so many targets."""
+    def mean_over(self, forward_targets: int, backward_targets: int) -> Tensor:
+        """What this batch adds to the mean loss of a larger one with these numbers of targets."""
         forward = self.forward / max(1, forward_targets)
         backward = self.backward / max(1, backward_targets)
         return (forward + backward) / 2
@@ -102,17 +155,19 @@ class LayerOutputs:
         Only of a batch of whole texts. In single precision or better; `layers`: default all.
         """
         if self.batch.word_tokens is None:
-            raise ValueError("windows of texts have no complete words; use pack_texts")
+            raise ValueError(
+                "expected a batch of whole texts from pack_texts, got windows of texts"
+            )
         ahead, behind = self.batch.word_tokens
-        found: list[Tensor] = []
+        vectors: list[Tensor] = []
         for layer in range(1 + len(self.forward)) if layers is None else layers:
             if layer == 0:
                 forward = backward = functional.embedding(self.batch.inputs[0][ahead], self.vectors)
             else:
                 forward = self.forward[layer - 1].index_select(0, ahead)
                 backward = self.backward[layer - 1].index_select(0, behind)
-            found.append(torch.cat([forward, backward], dim=1))  # (words, 2 * width)
-        stacked = torch.stack(found)
+            vectors.append(torch.cat([forward, backward], dim=1))  # (words, 2 * width)
+        stacked = torch.stack(vectors)
         return stacked.to(torch.promote_types(stacked.dtype, torch.float32))
 
     def padded(self, layers: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
@@ -135,97 +190,10 @@ class LayerOutputs:
         )
 
 
-class LSTMStack(nn.Module):
-    """The LSTM layers of one direction, which never sees the other."""
-
-    def __init__(self, config: BiLMConfig) -> None:
-        super().__init__()
-        self.skip = config.skip
-        self.dropout = config.dropout
-        self.layers = nn.ModuleList(
-            LSTMLayer(
-                config.width,
-                config.hidden,
-                config.projection,
-                config.cell_clip,
-                config.projection_clip,
-            )
-            for _ in range(config.layers)
-        )
-
-    def layer(self, index: int) -> LSTMLayer:
-        """One of the layers; 0 is the lowest."""
-        return cast("LSTMLayer", self.layers[index])
-
-    def forward(
-        self,
-        vectors: Tensor,
-        inputs: Tensor,
-        layout: Layout,
-        states: StackState | None = None,
-        random: torch.Generator | None = None,
-        rows: Rows | None = None,
-        upto: int | None = None,
-    ) -> tuple[tuple[Tensor, ...], StackState]:
-        """Read packed texts.
-
-        Args:
-            vectors: (distinct words, width).
-            inputs: (tokens,), indices into them.
-            layout: which token belongs to which text.
-            states: of each layer and text before the first token; default: zeros.
-            random: draws the dropout; default: no dropout.
-            rows: which rows of a larger batch the texts are.
-            upto: how many layers read; default: all.
-
-        Returns:
-            The outputs of each layer, (tokens, width), and its states after the last tokens.
-        """
-        outputs: list[Tensor] = []
-        ends: list[LSTMState] = []
-        x, index = vectors, inputs  # the lowest layer multiplies each distinct word once …
-        if random is not None:  # … unless dropout makes the same word different in every text
-            x, index = functional.embedding(inputs, vectors), None  # (tokens, width)
-        for number in range(len(self.layers) if upto is None else upto):
-            layer = self.layer(number)
-            if states is None:
-                start = layer.zero_state(layout.texts, x)
-            else:
-                start = states[number].select(layout.sorted_indices)
-            x = variational_dropout(x, self.dropout, random, layout, rows)
-            y, end = layer(x, start, layout, index)  # (tokens, width)
-            if self.skip and number > 0:
-                y = y + x
-            outputs.append(y)
-            ends.append(end.select(layout.unsorted_indices))
-            x, index = y, None
-        return tuple(outputs), tuple(ends)
-
-
-def variational_dropout(
-    values: Tensor,
-    rate: float,
-    random: torch.Generator | None,
-    layout: Layout,
-    rows: Rows | None = None,
-) -> Tensor:
-    """Drop the same features, of (tokens, features), at every token of a text.
-
-    Part of a larger batch drops what it would drop in the whole: the mask is drawn for all rows.
-    """
-    if random is None or rate == 0:
-        return values
-    shape = (layout.texts if rows is None else rows.total, values.shape[1])
-    mask = torch.rand(shape, generator=random, device=values.device) >= rate
-    if rows is not None:
-        mask = mask[rows.places]
-    return values * (mask.to(values.dtype) / (1 - rate)).index_select(0, layout.text)
-
-
 class BiLM(nn.Module):
     """A forward and a backward LSTM stack that share token layer and softmax.
 
-    >>> batch = pack_texts([["it", "rained"]], model.vocabulary, spelled=model.spelled)
+    >>> batch = model.pack([["it", "rained"]])
     >>> model.loss(batch).mean.backward()
     >>> model.layers(batch).words().shape  # (1 + layers, words, 2 * width)
     torch.Size([3, 2, 512])
@@ -237,7 +205,7 @@ class BiLM(nn.Module):
         self.vocabulary = vocabulary
         self.spelled = config.spelled
         self.compute_dtype = torch.float32
-        self.token_layer = TokenLayer(config, len(vocabulary))
+        self.token_layer = TokenLayer(config, vocabulary)
         self.forward_stack = LSTMStack(config)
         self.backward_stack = LSTMStack(config)
         self.output = build_output(config, vocabulary, self.token_layer.word_vectors)
@@ -252,10 +220,16 @@ class BiLM(nn.Module):
         """The forward and the backward stack."""
         return self.forward_stack, self.backward_stack
 
+    def pack(self, texts: Sequence[Sequence[str]], *, read_end: bool = False) -> Batch:
+        """Pack texts, each a list of words, into a batch on the model's device (`pack_texts`)."""
+        device = self.device
+        batch = pack_texts(texts, self.vocabulary, spelled=self.spelled, read_end=read_end)
+        return batch.to(device)
+
     def loss(
         self, batch: Batch, state: BiLMState | None = None, random: Randomness | None = None
     ) -> BatchLoss:
-        """How badly both directions predict the targets of a batch: to train and to score.
+        """The cross-entropy of both directions over the targets of a batch: to train and to score.
 
         Args:
             batch: on the model's device.
@@ -264,34 +238,33 @@ class BiLM(nn.Module):
         """
         vectors = self._token_vectors(batch)  # (distinct words, width)
 
-        def direction(number: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
-            targets = (batch.forward, batch.backward)[number]
-            generator = None if random is None else random[number]
-            outputs, ends = self.directions[number](
+        def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
+            targets = (batch.forward, batch.backward)[direction]
+            generator = None if random is None else random[direction]
+            outputs, end = self.directions[direction](
                 vectors,
-                batch.inputs[number],
+                batch.inputs[direction],
                 batch.layout,
-                None if state is None else state[number],
+                None if state is None else state[direction],
                 generator,
                 batch.rows,
             )
             top = outputs[-1]  # (tokens, width)
             top = variational_dropout(top, self.config.dropout, generator, batch.layout, batch.rows)
             top = top.index_select(0, targets.tokens)  # (targets, width)
-            return (self.output.loss(top, targets.ids, generator),), detached(ends)
+            return (self.output.loss(top, targets.ids, generator),), detached(end)
 
         shared = list(self.output.parameters())
-        ((forward,), ahead), ((backward,), behind) = run_directions(
-            [lambda vectors: direction(0, vectors), lambda vectors: direction(1, vectors)],
-            vectors,
-            [[*stack.parameters(), *shared] for stack in self.directions],
+        parameters = [[*stack.parameters(), *shared] for stack in self.directions]
+        ((forward,), forward_end), ((backward,), backward_end) = both_directions(
+            read, vectors, parameters
         )
         return BatchLoss(
             forward,
             backward,
             len(batch.forward.ids),
             len(batch.backward.ids),
-            BiLMState(ahead, behind),
+            BiLMState(forward_end, backward_end),
         )
 
     def layers(
@@ -302,49 +275,50 @@ class BiLM(nn.Module):
         upto: int | None = None,
         random: Randomness | None = None,
     ) -> LayerOutputs:
-        """What every layer makes of the tokens of a batch; gradients flow if they are on.
+        """The outputs of every layer for the tokens of a batch; gradients flow if they are on.
 
         Args:
             batch: on the model's device.
             state: that of the texts before the batch; default: zeros.
-            upto: compute only so many LSTM layers, from the lowest; default: all.
+            upto: number of LSTM layers to compute, from the lowest; default: all.
             random: draws dropout; default: none.
         """
         vectors = self._token_vectors(batch)  # (distinct words, width)
         states = (None, None) if state is None else state
         upto = self.config.layers if upto is None else upto
+        # Four ways to compute the same: torch's LSTM for a single text, one loop over both
+        # directions for a few texts, and else one thread per direction; on an accelerator one
+        # direction after the other.
         plain = random is None and not torch.is_grad_enabled() and vectors.device.type == "cpu"
         if upto == 0:
-            ahead = behind = ((), ())
+            forward = backward = ((), ())
         elif plain and self.forward_stack.layer(0).uses_torch(vectors, batch.layout.texts):
             # A single text. One direction after the other: each call uses all threads, and takes
             # less time than two calls with half of them (docs/experiments.md).
-            ahead, behind = (
+            forward, backward = (
                 stack(vectors, inputs, batch.layout, start, upto=upto)
                 for stack, inputs, start in zip(self.directions, batch.inputs, states, strict=True)
             )
         elif plain and batch.layout.texts <= FEW_TEXTS:
-            ahead, behind = self._read_few(batch, vectors, states, upto)
+            forward, backward = self._read_few(batch, vectors, states, upto)
         else:
 
-            def direction(number: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
-                outputs, ends = self.directions[number](
+            def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
+                outputs, end = self.directions[direction](
                     vectors,
-                    batch.inputs[number],
+                    batch.inputs[direction],
                     batch.layout,
-                    states[number],
-                    None if random is None else random[number],
+                    states[direction],
+                    None if random is None else random[direction],
                     batch.rows,
                     upto,
                 )
-                return outputs, detached(ends)
+                return outputs, detached(end)
 
-            ahead, behind = run_directions(
-                [lambda vectors: direction(0, vectors), lambda vectors: direction(1, vectors)],
-                vectors,
-                [list(stack.parameters()) for stack in self.directions],
-            )
-        return LayerOutputs(batch, vectors, ahead[0], behind[0], BiLMState(ahead[1], behind[1]))
+            parameters = [list(stack.parameters()) for stack in self.directions]
+            forward, backward = both_directions(read, vectors, parameters)
+        state = BiLMState(forward[1], backward[1])
+        return LayerOutputs(batch, vectors, forward[0], backward[0], state)
 
     def _read_few(
         self,
@@ -379,13 +353,21 @@ class BiLM(nn.Module):
     def _token_vectors(self, batch: Batch) -> Tensor:
         return self.token_layer(batch.words).to(self.compute_dtype)
 
+    def in_parallel(
+        self, forward: Callable[[], Result], backward: Callable[[], Result]
+    ) -> list[Result]:
+        """Call one function per direction, without gradients; at the same time on a CPU."""
+        if self.device.type != "cpu":
+            return [forward(), backward()]
+        return in_two_threads(forward, backward)
+
     @property
     def word_parameters(self) -> list[nn.Parameter]:
         """The parameters with one row per word, of which a step may touch only a few."""
         parameters = [self.token_layer.word_vectors]
         if isinstance(self.output, FullSoftmax):
             parameters += [self.output.weight, self.output.bias]
-        return list(dict.fromkeys(one for one in parameters if one is not None))
+        return list(dict.fromkeys(tensor for tensor in parameters if tensor is not None))
 
     def tie(self) -> None:
         """Make the softmax use the word vectors, if the configuration says so."""
@@ -415,11 +397,6 @@ class BiLM(nn.Module):
             switch(False)
 
 
-def detached(states: StackState) -> StackState:
-    """States without gradient history."""
-    return tuple(state.detach() for state in states)
-
-
 @torch.no_grad()
 def token_vectors(model: BiLM, words: Sequence[str]) -> Iterator[NDArray[np.float32]]:
     """Layer 0 of words by themselves: yields (up to 1,024 words, width) until all are done."""
@@ -427,3 +404,159 @@ def token_vectors(model: BiLM, words: Sequence[str]) -> Iterator[NDArray[np.floa
     for first in range(0, len(words), WORDS_AT_ONCE):
         chunk = table.select(np.arange(first, min(first + WORDS_AT_ONCE, len(words))))
         yield model.token_layer(chunk.to(model.device)).float().cpu().numpy()
+
+
+# Both directions at the same time: one thread each, forward and backward through the graph.
+#
+# The two directions share nothing but parameters. Two OpenMP threads on one matrix product wait for
+# each other at every barrier; two threads on two directions never do (while another process takes a
+# core, the former are up to 20 times slower, the latter are not). On an accelerator the directions
+# are queued one after the other instead, and autograd needs no help.
+
+Extra = TypeVar("Extra")
+Result = TypeVar("Result")
+Tensors = tuple[Tensor, ...]
+Direction = Callable[[int, Tensor], tuple[Tensors, Extra]]
+"""Reads forward (0) or backward (1): differentiable tensors, and something else, from the vectors
+of a batch's words."""
+
+
+def both_directions(
+    read: Direction[Extra], vectors: Tensor, parameters: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensors, Extra]]:
+    """Call `read(0, vectors)` and `read(1, vectors)`, at the same time on a CPU.
+
+    Gradients flow to `vectors` and to `parameters`, those that each direction uses; the second
+    value that `read` returns has no gradient.
+    """
+    if vectors.device.type != "cpu":
+        return [read(0, vectors), read(1, vectors)]
+    if not torch.is_grad_enabled():
+        return in_two_threads(lambda: read(0, vectors), lambda: read(1, vectors))
+    extras: list[Extra] = []
+    tensors = [(vectors, *used) for used in parameters]
+    results = cast(
+        "Tensors", _TwoThreads.apply(read, len(tensors[0]), extras, *tensors[0], *tensors[1])
+    )
+    half = len(results) // 2  # both directions return equally many
+    return list(zip((results[:half], results[half:]), extras, strict=True))
+
+
+def in_two_threads(left: Callable[[], Result], right: Callable[[], Result]) -> list[Result]:
+    """Call two functions at once, without gradients, each with half of torch's threads.
+
+    With one thread they are called one after the other.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        with torch.no_grad():
+            return [left(), right()]
+    half = threads // 2
+
+    def run(function: Callable[[], Result]) -> Result:
+        # OpenMP counts threads per calling thread, and torch hands its count over only with the
+        # first operation that it divides itself: without this line, the first matrix product of a
+        # new thread ran with all cores, and differed in its last bits from all later ones.
+        torch.set_num_threads(half)
+        with torch.no_grad():
+            return function()
+
+    try:
+        other = _pool().submit(run, left)
+        mine = run(right)
+        return [other.result(), mine]
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _TwoThreads(torch.autograd.Function):
+    """Each thread builds the graph of its direction, and later runs backward through it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, read: Direction[Any], split: int, extras: list[Any], *tensors: Tensor
+    ) -> Tensors:
+        both = (tensors[:split], tensors[split:])
+
+        def run(number: int) -> tuple[Tensors, Any, Tensor, list[Tensor | None] | None]:
+            vectors, *used = both[number]
+            with torch.enable_grad():
+                # A graph of its own; if all below is frozen, nothing need be kept for it.
+                vectors = vectors.detach().requires_grad_(vectors.requires_grad)
+                results, extra = read(number, vectors)
+            if len(results) == 1 and not results[0].dim():
+                # A scalar loss: its gradients are known up to a factor. Compute them now, so that
+                # the threads meet once per step and, with one thread, this graph is freed before
+                # the other direction builds its own.
+                return results, extra, vectors, _gradients(results, (vectors, *used), None)
+            return results, extra, vectors, None
+
+        (left, left_extra, *left_graph), (right, right_extra, *right_graph) = in_two_threads(
+            lambda: run(0), lambda: run(1)
+        )
+        extras.extend((left_extra, right_extra))
+        ctx.split, ctx.parameters = split, [used[1:] for used in both]
+        ctx.gradients = [left_graph[1], right_graph[1]]
+        if ctx.gradients[0] is None:
+            # Both graphs are freed when autograd frees any other graph.
+            ctx.save_for_backward(left_graph[0], *left, right_graph[0], *right)
+        return tuple(result.detach() for result in (*left, *right))
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *d_results: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        half = len(d_results) // 2
+        if ctx.gradients[0] is not None:
+            scaled = [
+                None if gradient is None else gradient * d_loss
+                for gradients, d_loss in zip(ctx.gradients, d_results, strict=True)
+                for gradient in gradients
+            ]
+            return (None, None, None, *scaled)
+        saved = ctx.saved_tensors
+        graphs = (saved[: half + 1], saved[half + 1 :])
+
+        def run(number: int) -> list[Tensor | None]:
+            vectors, *results = graphs[number]
+            d_mine = d_results[half * number : half * (number + 1)]
+            return _gradients(results, (vectors, *ctx.parameters[number]), d_mine)
+
+        left, right = in_two_threads(lambda: run(0), lambda: run(1))
+        return (None, None, None, *left, *right)
+
+
+def _gradients(
+    results: Sequence[Tensor], tensors: Sequence[Tensor], d_results: Sequence[Tensor] | None
+) -> list[Tensor | None]:
+    """The gradient of each tensor, None where it is frozen; a loss (no `d_results`) counts once."""
+    trained = [tensor for tensor in tensors if tensor.requires_grad]
+    graph = [number for number, result in enumerate(results) if result.requires_grad]
+    if not graph:
+        return [None] * len(tensors)
+    gradients = iter(
+        torch.autograd.grad(
+            [results[number] for number in graph],
+            trained,
+            None if d_results is None else [d_results[number] for number in graph],
+            allow_unused=True,
+            retain_graph=d_results is not None,
+        )
+    )
+    return [next(gradients) if tensor.requires_grad else None for tensor in tensors]
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="elmo-direction")
+
+
+def _after_fork() -> None:
+    # A forked process has none of its parent's threads: neither ours, nor those of GNU OpenMP,
+    # which would wait for them for ever. Whoever wants more threads in a worker should spawn it.
+    _pool.cache_clear()
+    torch.set_num_threads(1)
+
+
+after_fork_in_child(_after_fork)

@@ -14,67 +14,64 @@ from torch.nn import functional
 from elmo.bilm.config import BiLMConfig, CharacterConfig
 from elmo.bilm.lstm import WeightsSnapshot
 from elmo.text.batching import Words
-from elmo.text.vocabulary import CHARACTER_IDS, PADDING, ROW_LENGTH, SHIFT
+from elmo.text.vocabulary import CHARACTER_IDS, PADDING, ROW_LENGTH, SHIFT, Vocabulary
 
-# Words computed in blocks of fixed shapes, so that the vector of none depends on the others.
-#
-# A matrix product of another size may round in another way. Where the same word must give the same
-# bits whatever is computed beside it, as many rows as a block has are computed each time.
-
-
+# Words are computed in blocks of fixed shapes: a matrix product of another size may round in
+# another way, and the vector of a word must not depend, even in its last bits, on other words.
 ROWS = 16
-"""Words in a block."""
+"""Words per block."""
 SPELLED_ROWS = 8
-"""The same of spellings, of which there are blocks of several lengths, and so more to fill up."""
+"""Spellings per block; fewer, since there are blocks for each of several lengths."""
 LENGTHS = (16, 24, ROW_LENGTH)
-"""Characters to which spellings are cut."""
+"""Numbers of characters to which spellings are cut, if their rows are longer than that."""
 
 
 def in_blocks(function: Callable[..., Tensor], *tensors: Tensor, rows: int = ROWS) -> Tensor:
-    """A function of rows, so many at a time; the last block is filled up with rows once more."""
-    number = len(tensors[0])
-    padded = -(-number // rows) * rows
-    places = torch.arange(padded, device=tensors[0].device) % number
-    blocks = [function(*(one[block] for one in tensors)) for block in places.view(-1, rows)]
-    return torch.cat(blocks)[:number]
+    """Apply a function of rows to blocks of `rows` rows; repeated rows fill the last block."""
+    count = len(tensors[0])
+    indices = torch.arange(-(-count // rows) * rows, device=tensors[0].device) % count
+    blocks = [function(*(tensor[block] for tensor in tensors)) for block in indices.view(-1, rows)]
+    return torch.cat(blocks)[:count]
 
 
-def by_length(function: Callable[[Tensor], Tensor], spellings: Tensor, reach: int) -> Tensor:
-    """A function of spellings, (rows, 50), each cut to a length that follows from it alone."""
-    needed = needed_lengths(spellings, reach)
-    limits = torch.tensor(LENGTHS, device=needed.device)
-    kinds = torch.searchsorted(limits, needed)
-    found: list[Tensor] = []
+def by_length(
+    function: Callable[[Tensor], Tensor],
+    spellings: Tensor,
+    reach: int,
+    padding: int = PADDING + SHIFT,
+) -> Tensor:
+    """Apply a function to spellings, (rows, 50), each cut to a length that depends on it alone."""
+    lengths = needed_lengths(spellings, reach, padding)
+    cuts = (*(length for length in LENGTHS if length < spellings.shape[1]), spellings.shape[1])
+    buckets = torch.searchsorted(torch.tensor(cuts, device=lengths.device), lengths)
+    results: list[Tensor] = []
     order: list[Tensor] = []
-    for kind, length in enumerate(LENGTHS):
-        places = (kinds == kind).nonzero()[:, 0]
-        if len(places):
-            found.append(in_blocks(function, spellings[places, :length], rows=SPELLED_ROWS))
-            order.append(places)
-    return torch.cat(found)[torch.cat(order).argsort()]
+    for bucket, length in enumerate(cuts):
+        indices = (buckets == bucket).nonzero()[:, 0]
+        if len(indices):
+            results.append(in_blocks(function, spellings[indices, :length], rows=SPELLED_ROWS))
+            order.append(indices)
+    return torch.cat(results)[torch.cat(order).argsort()]
 
 
-def needed_lengths(spellings: Tensor, reach: int) -> Tensor:
-    """How much of each spelling a filter of this reach must see.
+def needed_lengths(spellings: Tensor, reach: int, padding: int = PADDING + SHIFT) -> Tensor:
+    """How many characters of each spelling a filter of this width must see.
 
-    Behind the word and one window of padding, all windows are like that one: none is a new maximum.
+    After the word and one window of padding, all windows equal that one: none is a new maximum.
     """
-    return ((spellings != PADDING + SHIFT).sum(dim=1) + reach).clamp(max=ROW_LENGTH)
-
-
-# Vectors of words seen before: while the weights stay as they are, each is computed once.
+    return ((spellings != padding).sum(dim=1) + reach).clamp(max=spellings.shape[1])
 
 
 MOST_WORDS = 1 << 16
-"""Words kept; each takes about 0.5 kB and its vector. Those not used for longest are forgotten."""
+"""Size of the cache; a word takes about 0.5 kB plus its vector. The least recently used goes."""
 
 Compute = Callable[[Words], Tensor]
 
 
 class WordCache:
-    """Keeps so many vectors, and forgets them all when a weight they came from changes.
+    """Vectors of words seen before; cleared when a weight that they were computed from changes.
 
-    What cannot be seen is a write to single numbers of `weight.data`: call `clear` then.
+    It cannot see a write to single elements of `weight.data`: call `clear` then.
     """
 
     def __init__(self, most_words: int = MOST_WORDS) -> None:
@@ -97,21 +94,23 @@ class WordCache:
             self._clear()
 
     def look_up(self, words: Words, weights: Sequence[Tensor], compute: Compute) -> Tensor:
-        """The vectors of words, (words, width), those not known made of the weights now.
+        """The vectors of words, (words, width); those not in the cache are computed.
 
-        What `compute` makes of a word must not depend on the others it is given.
+        The result of `compute` for a word must not depend on the other words.
         """
         keys = _keys(words)
         with self._lock:
             self._forget_if_changed(weights)
             if len(keys) > self.most_words:
                 return compute(words)
-            new = {key: place for place, key in enumerate(keys) if key not in self._rows}
+            new = {key: index for index, key in enumerate(keys) if key not in self._rows}
             for key in keys:
                 if key in self._rows:
                     self._rows.move_to_end(key)
             if new:
-                self._add(list(new), compute(_select(words, list(new.values()))))
+                indices = list(new.values())
+                spellings = None if words.spellings is None else words.spellings[indices]
+                self._add(list(new), compute(Words(words.ids[indices], spellings)))
             assert self._vectors is not None
             rows = torch.tensor([self._rows[key] for key in keys], device=self._vectors.device)
             return self._vectors[rows]
@@ -128,7 +127,7 @@ class WordCache:
         self._weights = None
 
     def _add(self, keys: Sequence[bytes], vectors: Tensor) -> None:
-        """Take free rows, then those of the words that were not used for longest."""
+        """Use free rows, then those of the least recently used words."""
         table = self._table(len(self._rows) + len(keys), vectors)
         rows: list[int] = []
         for key in keys:
@@ -139,10 +138,10 @@ class WordCache:
         table[torch.tensor(rows, device=table.device)] = vectors
 
     def _table(self, words: int, like: Tensor) -> Tensor:
-        """Room for so many words, or for as many as are kept at most."""
+        """A table with room for this many words, at most `most_words`."""
         old = self._vectors
         if old is None or len(old) < min(words, self.most_words):
-            # Even if gradients are switched off for good here, they may not be so next time.
+            # Inference tensors could not be written to outside of inference mode later.
             with torch.inference_mode(False):
                 size = min(self.most_words, max(1024, 2 * words))
                 self._vectors = like.new_empty(size, like.shape[1])
@@ -152,28 +151,23 @@ class WordCache:
         return self._vectors
 
 
-def _select(words: Words, places: list[int]) -> Words:
-    spellings = None if words.spellings is None else words.spellings[places]
-    return Words(words.ids[places], spellings)
-
-
 def _keys(words: Words) -> list[bytes]:
-    """What tells words apart: id and spelling."""
+    """Id and spelling of each word."""
     parts = [words.ids[:, None]] + ([] if words.spellings is None else [words.spellings])
     table = torch.cat(parts, dim=1).int().cpu().numpy()
     return [row.tobytes() for row in table]
 
 
 WORD_SPREAD = 0.3
-"""Of the first word vectors: smaller ones say too little to the LSTM, larger ones too much to a
-tied softmax."""
+"""Standard deviation of the initial word vectors: smaller ones hardly reach the LSTM, larger ones
+saturate a tied softmax."""
 
 
 class FewRowsLinear(nn.Linear):
-    """A linear layer with the weight as the left factor, which halves the time of a few rows."""
+    """A linear layer with the weight as the left factor: half the time for a few rows."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Turn (rows, inputs) into (rows, outputs)."""
+        """Map (rows, inputs) to (rows, outputs)."""
         return torch.addmm(self.bias[:, None], self.weight, input.t()).t()
 
 
@@ -190,17 +184,20 @@ class Highway(nn.Module):
         nn.init.zeros_(self.transform.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Mix each feature with a transformed one, (words, size)."""
+        """Map (words, size) to (words, size)."""
         gate = self.gate(features).sigmoid()
         return gate * self.transform(features).relu() + (1 - gate) * features
 
 
 class CharacterCNN(nn.Module):
-    """Convolutions of several widths over a word's characters, maximum, highways."""
+    """Convolutions of several widths over the characters of a word, max pooling, highways."""
 
-    def __init__(self, config: CharacterConfig) -> None:
+    def __init__(
+        self, config: CharacterConfig, ids: int = CHARACTER_IDS, padding: int = PADDING + SHIFT
+    ) -> None:
         super().__init__()
-        self.characters = nn.Embedding(CHARACTER_IDS, config.char_dim, padding_idx=0)
+        self.padding = padding  # the character after a word: filters see it like any other
+        self.characters = nn.Embedding(ids, config.char_dim, padding_idx=0)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(config.char_dim, number, width) for width, number in config.filters
         )
@@ -211,7 +208,7 @@ class CharacterCNN(nn.Module):
 
     @property
     def reach(self) -> int:
-        """How many characters the widest filter sees at a time."""
+        """Width of the widest filter, in characters."""
         return max(filters.kernel_size[0] for filters in self._filters)
 
     @property
@@ -219,12 +216,13 @@ class CharacterCNN(nn.Module):
         return [cast("nn.Conv1d", filters) for filters in self.convolutions]
 
     def forward(self, spellings: Tensor) -> Tensor:
-        """Turn (words, 50) character ids into (words, features)."""
-        longest = int(needed_lengths(spellings, self.reach).max()) if len(spellings) else self.reach
+        """Map (words, 50) character ids to (words, features)."""
+        lengths = needed_lengths(spellings, self.reach, self.padding)
+        longest = int(lengths.max()) if len(spellings) else self.reach
         return self.transform(self.convolve(spellings[:, :longest]))
 
     def convolve(self, spellings: Tensor) -> Tensor:
-        """Each filter's maximum over a word's characters, (words, features)."""
+        """The maximum of each filter over the characters of a word, (words, features)."""
         characters = self.characters(spellings)  # (words, characters, char_dim)
         return torch.cat(
             [
@@ -235,31 +233,34 @@ class CharacterCNN(nn.Module):
         )
 
     def transform(self, features: Tensor) -> Tensor:
-        """Send (words, features) through the highways."""
+        """Apply the highways to (words, features)."""
         for highway in self.highways:
             features = highway(features)
         return features
 
 
 def filtered(characters: Tensor, filters: nn.Conv1d) -> Tensor:
-    """The filters at each place, (words, places, filters), as one product of all windows.
+    """The filters at each position, (words, positions, filters), as one product of all windows.
 
-    It is what `filters(characters.transpose(1, 2))` gives, in less time: a word is so short that a
-    convolution has nothing to gain from being one.
+    Equal to `filters(characters.transpose(1, 2))`, but faster: words are too short for the
+    convolution kernels of torch to pay.
     """
-    windows = characters.unfold(1, filters.kernel_size[0], 1)  # (words, places, char_dim, width)
+    windows = characters.unfold(1, filters.kernel_size[0], 1)  # (words, positions, char_dim, width)
     return functional.linear(windows.flatten(2), filters.weight.flatten(1), filters.bias)
 
 
 class TokenLayer(nn.Module):
     """Word vector, character features or both, projected to the width of the model."""
 
-    def __init__(self, config: BiLMConfig, vocabulary: int) -> None:
+    def __init__(self, config: BiLMConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.words = (
-            None if config.input == "characters" else nn.Embedding(vocabulary, config.word_dim)
+            None if config.input == "characters" else nn.Embedding(len(vocabulary), config.word_dim)
         )
-        self.characters = CharacterCNN(config.characters) if config.spelled else None
+        self.characters = None
+        if config.spelled:
+            ids, padding = vocabulary.character_ids, vocabulary.padding
+            self.characters = CharacterCNN(config.characters, ids, padding)
         parts = (config.word_dim if self.words is not None else 0) + (
             config.characters.features if self.characters is not None else 0
         )
@@ -276,38 +277,39 @@ class TokenLayer(nn.Module):
         return None if self.words is None else cast("nn.Parameter", self.words.weight)
 
     def forward(self, words: Words) -> Tensor:
-        """Return (words, width); what is computed without gradients is remembered."""
-        if not self._remembers(words):
+        """Return (words, width); without gradients, vectors come from the cache."""
+        if not self._can_cache(words):
             return self.compute(words)
         return self.cache.look_up(words, list(self.parameters()), self._compute_each)
 
     def compute(self, words: Words) -> Tensor:
-        """Return (words, width), all of it computed now."""
+        """Return (words, width), computed without the cache."""
         spelled = None
         if self.characters is not None:
             spelled = self.characters(cast("Tensor", words.spellings))
         return self._joined(words.ids, spelled)
 
     def _compute_each(self, words: Words) -> Tensor:
-        """The same, each word as if it were alone: its bits do not depend on the others."""
+        """The same, bitwise independent of the other words."""
         characters = cast("CharacterCNN", self.characters)
         spellings = cast("Tensor", words.spellings)
 
         def rest(ids: Tensor, features: Tensor) -> Tensor:
             return self._joined(ids, characters.transform(features))
 
-        features = by_length(characters.convolve, spellings, characters.reach)
+        reach, padding = characters.reach, characters.padding
+        features = by_length(characters.convolve, spellings, reach, padding)
         return in_blocks(rest, words.ids, features)
 
     def _joined(self, ids: Tensor, spelled: Tensor | None) -> Tensor:
-        """Put what is known of words by id and by spelling together."""
+        """Concatenate word vectors and character features, and project them."""
         parts = [] if self.words is None else [self.words(ids)]
         parts += [] if spelled is None else [spelled]
         features = torch.cat(parts, dim=1)
         return features if self.projection is None else self.projection(features)
 
-    def _remembers(self, words: Words) -> bool:
-        """Whether vectors are worth keeping: no gradient is wanted, and changes can be seen."""
+    def _can_cache(self, words: Words) -> bool:
+        """Whether caching pays (characters), and a change of the weights would be noticed."""
         if self.characters is None or not len(words.ids):
             return False
         weights = list(self.parameters())

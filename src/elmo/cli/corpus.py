@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from elmo.cli.display import ProgressDisplay, print_json, print_table, safe
-from elmo.cli.options import SOURCES, Arguments, Command, add_preset
+from elmo.cli.main import SOURCES, Arguments, Command, add_preset
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,32 +37,32 @@ def check_command() -> Command:
 
 def run_check(args: Arguments) -> int:
     """Inspect the text, estimate the training, print both and what to do."""
-    from elmo.config import check
-    from elmo.text.inspect import CheckRequest, find, inspect
+    from elmo.text.inspect import find, inspect
     from elmo.text.sources import resolve
     from elmo.training.estimate import estimate
 
     config = args.config
-    check(config)
     if args.speed is not None and not args.speed > 0:
         raise UserError(f"--speed: expected words per second, got {args.speed}")
     with ProgressDisplay("reading", quiet=args.quiet) as display:
-        request = CheckRequest(
-            sources=resolve(args.sources),
+        report = inspect(
+            resolve(args.sources),
             read=config.read,
             tokenizer=config.tokenizer,
             held_out_share=config.vocabulary.held_out_share,
             window=config.batching.window,
             min_count=config.vocabulary.min_count,
             max_vocabulary=config.vocabulary.max_vocabulary,
+            progress=lambda lines: display.show(f"{lines:,} texts read"),
         )
-        report = inspect(request, lambda lines: display.show(f"{lines:,} texts read"))
         display.show("timing a few training steps")
+        train_tokens = report.tokens - report.held_out_tokens
+        train_documents = report.documents - report.held_out_documents
         costs = None if args.no_estimate else estimate(
             config,
-            vocabulary=report.words.chosen.size,
-            targets=report.train.tokens + report.train.documents,  # words, and one end per text
-            length=report.lengths.median,
+            vocabulary=report.vocabulary.size,
+            targets=train_tokens + train_documents,  # words, and one end per text
+            length=report.median_length,
             speed=args.speed,
         )  # fmt: skip
     findings = find(report)
@@ -71,7 +71,7 @@ def run_check(args: Arguments) -> int:
             {
                 "corpus": asdict(report),
                 "estimate": None if costs is None else asdict(costs),
-                "findings": [asdict(finding) for finding in findings],
+                "findings": [finding._asdict() for finding in findings],
             }
         )
     else:
@@ -82,39 +82,41 @@ def run_check(args: Arguments) -> int:
 def _print_report(
     report: CorpusReport, costs: Estimate | None, findings: Sequence[Finding]
 ) -> None:
-    lengths, copies, words = report.lengths, report.duplicates, report.words
     rows = [
         ["files", f"{report.files:,}"],
-        ["documents", f"{report.documents:,} ({report.held_out.documents:,} held out)"],
-        ["tokens", f"{report.tokens:,} ({report.held_out.tokens:,} held out)"],
+        ["documents", f"{report.documents:,} ({report.held_out_documents:,} held out)"],
+        ["tokens", f"{report.tokens:,} ({report.held_out_tokens:,} held out)"],
         [
             "tokens per document",
-            f"median {lengths.median:,}, 95% {lengths.percentile_95:,}, "
-            f"99% {lengths.percentile_99:,}, longest {lengths.longest:,} ({lengths.longest_at})",
+            f"median {report.median_length:,}, 95% {report.percentile_95:,}, "
+            f"99% {report.percentile_99:,}, longest {report.longest:,} ({report.longest_at})",
         ],
-        [f"longer than a window of {lengths.window}", f"{lengths.over_window.documents:,}"],
-        ["duplicates", f"{copies.exact:,} exact, about {copies.near:,} near duplicates"],
+        [f"longer than a window of {report.window}", f"{report.over_window.documents:,}"],
+        [
+            "duplicates",
+            f"{report.exact_duplicates:,} exact, about {report.near_duplicates:,} near duplicates",
+        ],
         ["with lost characters", f"{report.replaced.documents:,}"],
         ["with control characters", f"{report.control.documents:,}"],
         ["with HTML", f"{report.html.documents:,}"],
-        ["distinct words", f"{words.types:,}"],
-        ["vocabulary", f"{words.chosen.size:,}, {_unknown(words.chosen)} unknown"],
+        ["distinct words", f"{report.types:,}"],
+        ["vocabulary", f"{report.vocabulary.size:,}, {_unknown(report.vocabulary)} unknown"],
     ]
     if report.blank_lines is not None:
         rows.insert(2, ["blank lines", f"{report.blank_lines:,}"])
-    if words.heaps_exponent is not None:
-        law = f"distinct words grow with the text to the power {words.heaps_exponent:.2f}"
+    if report.heaps_exponent is not None:
+        law = f"distinct words grow with the text to the power {report.heaps_exponent:.2f}"
         rows.append(["growth", law])
     print_table(rows)
 
-    by_count = [(f"seen {point.min_count} or more times", point) for point in words.by_min_count]
-    by_size = [(f"the {point.max_size:,} most frequent", point) for point in words.by_max_size]
+    by_count = [(f"seen {point.min_count} or more times", point) for point in report.by_min_count]
+    by_size = [(f"the {point.max_size:,} most frequent", point) for point in report.by_max_size]
     curve = [[name, f"{point.size:,}", _unknown(point)] for name, point in [*by_count, *by_size]]
     print()
     print_table(curve, ["vocabulary", "words", "unknown in held-out text"])
-    if words.growth:
+    if report.growth:
         print()
-        growth = [[f"{point.tokens:,}", f"{point.types:,}"] for point in words.growth]
+        growth = [[f"{tokens:,}", f"{types:,}"] for tokens, types in report.growth]
         print_table(growth, ["running words", "distinct words"])
     if costs is not None:
         print()

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+from unicodedata import bidirectional
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from elmo.embed.embedder import Progress as EmbeddingReport
+
 SECONDS_BETWEEN_LINES = 10.0
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Control characters, and those that turn the direction of what follows on the line.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+WIDEST_WORD = 30
 GAP = "  "
 
 
@@ -104,15 +110,33 @@ class ProgressDisplay(Display):
             self._last = time.monotonic()
 
 
+def embedding_progress(
+    display: ProgressDisplay, what: str = "texts"
+) -> Callable[[EmbeddingReport], None]:
+    """Progress display for embedding texts, or words."""
+
+    def show(report: EmbeddingReport) -> None:
+        of = "" if report.total is None else f" of {report.total:,}"
+        left = "" if report.seconds_left is None else f"  {clock(report.seconds_left)} left"
+        speed = f"{report.tokens_per_second:,.0f} words/s"
+        display.show(f"{report.texts:,}{of} {what}  {speed}{left}", report.texts, report.total)
+
+    return show
+
+
 def print_concordance(
     lines: Sequence[tuple[str, Sequence[str], int]], console: Console | None = None
 ) -> None:
     """Print a label and a sentence per line, the word at the given index below the one above.
 
     The word is bold in a terminal and in «» elsewhere; sentences are cut to the terminal's width.
+    What comes first in a right-to-left sentence is on the right of the word.
     """
     console = console or Console()
-    sentences = [([safe(word) for word in words], position) for _, words, position in lines]
+    sentences = [
+        ([shortened(safe(word), WIDEST_WORD) for word in words], position)
+        for _, words, position in lines
+    ]
     labels = _aligned([label for label, _, _ in lines])
     mark = "{}" if console.is_terminal else "«{}»"
     words = _aligned([mark.format(sentence[position]) for sentence, position in sentences])
@@ -123,6 +147,13 @@ def print_concordance(
     left = _aligned([" ".join(part) for part in before], right=True)
     rest = room - cell_len(left[0])
     right = [" ".join(fitting(sentence[position + 1 :], rest)) for sentence, position in sentences]
+    if any(bidirectional(sign) in ("R", "AL") for sign in "".join(lines[0][1])):
+        # Each column is isolated, or the terminal would reorder the line as a whole.
+        columns = [
+            [f"\u2067{text.strip()}\u2069" for text in part] for part in (right, words, left)
+        ]
+        left, words = _aligned(columns[0], right=True), _aligned(columns[1])
+        right = columns[2]
     for label, start, word, end in zip(labels, left, words, right, strict=True):
         text = Text.assemble(label, GAP, start, GAP, (word, "bold"), GAP, end)
         text.rstrip()
@@ -139,6 +170,13 @@ def fitting(words: Iterable[str], width: int) -> list[str]:
             return [*shown, "…"]
         shown.append(word)
     return shown
+
+
+def shortened(text: str, width: int) -> str:
+    """The text, or as much of it as fits into the width with "…" after it."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def _aligned(texts: Sequence[str], *, right: bool = False) -> list[str]:

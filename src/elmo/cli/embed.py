@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from elmo.cli.display import ProgressDisplay, clock, print_concordance, print_json
-from elmo.cli.options import (
+from elmo.cli.display import ProgressDisplay, embedding_progress, print_concordance, print_json
+from elmo.cli.main import (
     Arguments,
     Command,
     add_cache,
@@ -20,15 +19,10 @@ from elmo.cli.options import (
 )
 from elmo.embed.config import EncodeConfig, NeighbourConfig
 from elmo.errors import UserError
-from elmo.static.train import SkipGramConfig, SvdConfig
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 
-if TYPE_CHECKING:
-    from elmo.embed.embedder import Progress
-    from elmo.static.train import Progress as StaticProgress
-
-SOURCES = "Files with one text per line or row, patterns, folders, '-', or ag_news."
+SOURCES = "Files with one text per line or row, patterns, folders, addresses, '-', ag_news, hf:…"
 
 
 def embed_command() -> Command:
@@ -45,8 +39,12 @@ def embed_command() -> Command:
     )
     command.option("[SOURCE ...]", f"{SOURCES} Blank lines are skipped.", name="sources")
     command.option(
-        "--out FILE", "File to write: .npz, .parquet, .h5 or .hdf5.", type=Path, required=True
+        "--out FILE",
+        "File to write: .npz, .parquet, .h5, .hdf5, or for other programs .npy, .csv, .tsv.",
+        type=Path,
+        required=True,
     )
+    command.option("--fresh", "Start over: delete what an unfinished job has left.")
     add_model(command)
     command.option(
         "--words",
@@ -67,54 +65,61 @@ def embed_command() -> Command:
     )
     add_tokenizer(command)
     add_device(command, precision=True)
-    command.settings("encode", EncodeConfig(), "output layer pooling start", section="encode")
+    command.settings(
+        "encode", EncodeConfig(), "output layer pooling normalize initial_state", section="encode"
+    )
     add_reading(command)
     return command
 
 
 def run_embed(args: Arguments) -> int:
     """Write the file, show progress, say what was written."""
-    from elmo.embed.files import check_vector_file, embed_text
+    from elmo.embed.files import check_vector_file, embed_text, embed_words
     from elmo.runtime import set_device
 
-    if args.words:
-        return _embed_words(args)
-    if args.engine == "ray":
+    # A word alone is neither read nor pooled: no setting may seem to change that.
+    if args.words and (args.encode != EncodeConfig() or args.read != ReadOptions()):
+        raise UserError(
+            "--words writes the vectors of single words, so settings of how texts are read and "
+            "pooled have no meaning; leave them out"
+        )
+    if args.words and len(args.sources) > 1:
+        raise UserError("--words takes one vocabulary file, or none for the model's own words")
+    if args.engine == "ray" and not args.words:
         return _embed_with_ray(args)
-    check_vector_file(args.out)
+    if args.words or not Path(f"{args.out}.unfinished").exists():
+        check_vector_file(args.out, words=args.words)
     set_device(args.device, args.threads)
     embedder = open_embedder(args)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
-        written = embed_text(
-            embedder,
-            args.sources,
-            args.out,
-            args.encode,
-            read=args.read,
-            progress=embedding_progress(display),
+        progress = embedding_progress(display, "words" if args.words else "texts")
+        if args.words:
+            vocabulary = args.sources[0] if args.sources else None
+            written = embed_words(embedder, args.out, vocabulary, progress=progress)
+        else:
+            written = embed_text(
+                embedder,
+                args.sources,
+                args.out,
+                args.encode,
+                read=args.read,
+                fresh=args.fresh,
+                progress=progress,
+            )
+    if args.json and args.words:
+        print_json({"path": str(args.out), "words": written.texts, "dim": written.dim})
+    elif args.json:
+        print_json({**asdict(written), "path": str(args.out)})
+    elif args.words:
+        print(f"{args.out}: one vector of {written.dim:,} numbers for {written.texts:,} words")
+    else:
+        each = "text" if args.encode.output == "pooled" else "word"
+        empty = f"; {len(written.empty)} without words" if written.empty else ""
+        print(
+            f"{args.out}: {written.texts:,} texts, {written.tokens:,} words, one vector of "
+            f"{written.dim:,} numbers per {each}{empty}"
         )
-    if args.json:
-        print_json({**asdict(written), "path": str(written.path)})
-        return 0
-    each = "text" if args.encode.output == "pooled" else "word"
-    empty = f"; {len(written.empty)} without words" if written.empty else ""
-    print(
-        f"{written.path}: {written.texts:,} texts, {written.tokens:,} words, one vector of "
-        f"{written.dim:,} numbers per {each}{empty}"
-    )
     return 0
-
-
-def embedding_progress(display: ProgressDisplay, what: str = "texts") -> Callable[[Progress], None]:
-    """Progress display for embedding texts, or words."""
-
-    def show(report: Progress) -> None:
-        of = "" if report.total is None else f" of {report.total:,}"
-        left = "" if report.seconds_left is None else f"  {clock(report.seconds_left)} left"
-        speed = f"{report.tokens_per_second:,.0f} words/s"
-        display.show(f"{report.texts:,}{of} {what}  {speed}{left}", report.texts, report.total)
-
-    return show
 
 
 def _embed_with_ray(args: Arguments) -> int:
@@ -122,44 +127,13 @@ def _embed_with_ray(args: Arguments) -> int:
 
     if args.out.suffix != ".parquet":
         raise UserError(f"{args.out}: ray writes Parquet; expected a name that ends in .parquet")
-    written = embed_with_ray(
-        open_embedder(args),
-        args.sources,
-        args.out,
-        args.encode,
-        read=args.read,
-        workers=args.workers,
-    )
+    settings = {"read": args.read, "workers": args.workers}
+    embedder = open_embedder(args)
+    written = embed_with_ray(embedder, args.sources, args.out, args.encode, **settings)
     if args.json:
-        print_json(asdict(written))
+        print_json(written._asdict())
     else:
         print(f"{written.path}: {written.texts:,} texts, vectors of {written.dim:,} numbers")
-    return 0
-
-
-def _embed_words(args: Arguments) -> int:
-    from elmo.embed.files import check_word_file, embed_words
-    from elmo.runtime import set_device
-
-    # A word alone is neither read nor pooled: no setting may seem to change that.
-    if args.encode != EncodeConfig() or args.read != ReadOptions():
-        raise UserError(
-            "--words writes the vectors of single words, so settings of how texts are read and "
-            "pooled have no meaning; leave them out"
-        )
-    if len(args.sources) > 1:
-        raise UserError("--words takes one vocabulary file, or none for the model's own words")
-    check_word_file(args.out)
-    set_device(args.device, args.threads)
-    embedder = open_embedder(args)
-    with ProgressDisplay("reading", quiet=args.quiet) as display:
-        source = args.sources[0] if args.sources else None
-        progress = embedding_progress(display, "words")
-        written = embed_words(embedder, args.out, source, progress=progress)
-    if args.json:
-        print_json({**asdict(written), "path": str(written.path)})
-    else:
-        print(f"{written.path}: one vector of {written.dim:,} numbers for {written.words:,} words")
     return 0
 
 
@@ -221,13 +195,19 @@ def run_neighbours(args: Arguments) -> int:
 
 def static_command() -> Command:
     """What `elmo static` accepts."""
+    from elmo.static.contextual import ContextualConfig
+    from elmo.static.train import SkipGramConfig, SvdConfig
+
+    methods = {"svd": SvdConfig(), "skipgram": SkipGramConfig(), "contextual": ContextualConfig()}
     command = Command(
         "static",
         run_static,
-        "Train static word vectors (SVD or skip-gram) and write them in word2vec format.",
+        "Make static word vectors (SVD, skip-gram, or the mean of a word's contextual vectors) and "
+        "write them in word2vec format.",
         [
             "ag_news --out vectors.txt",
             "ag_news --method skipgram --window 8 --out vectors.bin",
+            "ag_news --method contextual --model runs/news --layer 1 --out distilled.txt",
         ],
     )
     command.option("SOURCE ...", SOURCES, name="sources")
@@ -238,10 +218,12 @@ def static_command() -> Command:
         required=True,
     )
     command.option(
-        "--method svd|skipgram",
-        "svd: counts of pairs, factorised; skipgram: trained as word2vec is (default: svd).",
+        f"--method {'|'.join(methods)}",
+        "svd: counts of pairs, factorised; skipgram: trained as word2vec is; contextual: the mean "
+        "over a word's occurrences of what a biLM makes of it (default: svd).",
         default="svd",
     )
+    add_model(command)
     command.option(
         "--held-out-share N",
         "Fraction of the texts left out: those that elmo pretrain validates on (default: 0.02).",
@@ -251,10 +233,10 @@ def static_command() -> Command:
     add_cache(command)
     command.settings(
         "config",
-        [SvdConfig(), SkipGramConfig()],
-        "window dim min_count max_vocabulary seed",
+        list(methods.values()),
+        "window dim layer min_count max_vocabulary seed",
         section="static",
-        choose=lambda args: SkipGramConfig() if args.method == "skipgram" else SvdConfig(),
+        choose=lambda args: methods[args.method],
     )
     command.settings("tokenizer", TokenizerConfig(), section="tokenizer")
     add_reading(command)
@@ -263,48 +245,48 @@ def static_command() -> Command:
 
 def run_static(args: Arguments) -> int:
     """Train the vectors, show progress, say what was written."""
-    from elmo.static.train import Progress, train_static
+    from elmo.files import writing
+    from elmo.static.train import train_static
     from elmo.text.word_vectors import check_word_vector_file
 
     check_word_vector_file(args.out)
-    with ProgressDisplay("preparing the text", quiet=args.quiet) as display:
+    if args.out.exists():
+        raise UserError(f"{args.out} exists already; delete it, or choose another name")
+    with ProgressDisplay("preparing the text", quiet=args.quiet) as display, writing(args.out):
         progress = static_progress(display)
         trained = train_static(
             args.sources,
             args.config,
+            model=args.model,
             read=args.read,
             tokenizer=args.tokenizer,
             held_out_share=args.held_out_share,
             cache=args.cache,
             progress=progress,
         )
-        progress(Progress("writing the file"))
+        progress("writing the file", 0, None)
         trained.vectors.save(args.out)
-    facts = {
-        "words": len(trained.vectors),
-        "dim": trained.vectors.dim,
-        "documents": trained.documents,
-        "tokens": trained.tokens,
-    }
+    words, dim = trained.vectors.vectors.shape
+    documents, tokens = trained.documents, trained.tokens
     if args.json:
+        facts = {"words": words, "dim": dim, "documents": documents, "tokens": tokens}
         print_json({"path": str(args.out), "method": args.method, **facts})
     else:
         print(
-            f"{args.out}: vectors of {facts['dim']:,} numbers for {facts['words']:,} words, "
-            f"from {facts['documents']:,} texts of {facts['tokens']:,} words"
+            f"{args.out}: vectors of {dim:,} numbers for {words:,} words, "
+            f"from {documents:,} texts of {tokens:,} words"
         )
     return 0
 
 
-def static_progress(display: ProgressDisplay) -> Callable[[StaticProgress], None]:
+def static_progress(display: ProgressDisplay) -> Callable[[str, int, int | None], None]:
     """Progress display for static vectors: a line when a stage starts."""
     stages: set[str] = set()
 
-    def show(progress: StaticProgress) -> None:
-        of = "" if progress.total is None else f" of {progress.total:,}"
-        stage = progress.stage
-        text = f"{stage}: {progress.done:,}{of} texts" if progress.done else stage
-        display.show(text, progress.done, progress.total, now=stage not in stages)
+    def show(stage: str, done: int, total: int | None) -> None:
+        of = "" if total is None else f" of {total:,}"
+        text = f"{stage}: {done:,}{of} texts" if done else stage
+        display.show(text, done, total, now=stage not in stages)
         stages.add(stage)
 
     return show

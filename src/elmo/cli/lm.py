@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from elmo.bilm.config import BLANK, GenerationConfig
 from elmo.cli.display import print_json, print_table, safe
-from elmo.cli.options import Arguments, Command, add_texts, open_model, read_texts, require_texts
+from elmo.cli.main import Arguments, Command, add_texts, open_model, read_texts, require_texts
+from elmo.text.tokenizer import join_words
 
 if TYPE_CHECKING:
     from elmo.language_model import Prediction, TextScore
@@ -19,36 +21,60 @@ def score_command() -> Command:
     command = Command(
         "score",
         run_score,
-        "Print the natural log-probability of each word of a text, in both directions.",
-        ['"Oil prices fell on Monday ."', "--files sentences.txt --model runs/news --json"],
+        "Print the log-probability of each word of a text, in both directions; in bits, its "
+        "negative is the surprisal of reading studies.",
+        [
+            '"Oil prices fell on Monday ."',
+            "--files sentences.txt --model runs/news --json",
+            "--files items.txt --format tsv --unit bits",
+        ],
     )
     add_texts(command)
+    command.option(
+        "--format table|tsv|json",
+        "table: to read; tsv: a line per word, for R or pandas; json: as --json (default: table).",
+        default="table",
+    )
+    command.option(
+        "--unit nats|bits", "Of log-probabilities (default: nats). JSON is in nats.", default="nats"
+    )
     return command
 
 
 def run_score(args: Arguments) -> int:
-    """Print a table or an object per text."""
-    from elmo.language_model import score
+    """Print a table, lines or an object per text."""
+    from elmo.language_model import UnknownWords
 
     texts = require_texts(read_texts(args))
-    for scored in score(open_model(args), texts):
-        if args.json:
-            print_json(asdict(scored))
+    scale = 1 / math.log(2) if args.unit == "bits" else 1.0
+    loaded = open_model(args)
+    unknown = UnknownWords(loaded.vocabulary)
+    if args.format == "tsv":
+        print("text", "position", "word", "known", "forward", "backward", sep="\t")
+    for number, scored in enumerate(loaded.score(texts)):
+        rate = unknown.add([word.word for word in scored.words])
+        if args.json or args.format == "json":
+            print_json({**asdict(scored), "unknown_rate": rate})
+        elif args.format == "tsv":
+            for idx, word in enumerate(scored.words):
+                values = (f"{scale * value:.6f}" for value in (word.forward, word.backward))
+                print(number, idx, safe(word.word), int(word.known), *values, sep="\t")
         else:
-            _print_score(scored)
+            _print_score(scored, scale)
+    unknown.tell()
     return 0
 
 
-def _print_score(scored: TextScore) -> None:
+def _print_score(scored: TextScore, scale: float) -> None:
     forward, backward = scored.forward, scored.backward
-    rows = [["(begin)", "", f"{backward.boundary:.3f}"]]
+    rows = [["(begin)", "", f"{scale * backward.boundary:.3f}"]]
     for word in scored.words:
         name = word.word if word.known else f"{word.word} (unknown)"
-        rows.append([name, f"{word.forward:.3f}", f"{word.backward:.3f}"])
+        rows.append([name, f"{scale * word.forward:.3f}", f"{scale * word.backward:.3f}"])
     rows += [
-        ["(end)", f"{forward.boundary:.3f}", ""],
+        ["(end)", f"{scale * forward.boundary:.3f}", ""],
         [""],
-        ["log-probability", f"{forward.total:.3f}", f"{backward.total:.3f}"],
+        ["log-probability", f"{scale * forward.total:.3f}", f"{scale * backward.total:.3f}"],
         ["perplexity", f"{forward.perplexity:,.2f}", f"{backward.perplexity:,.2f}"],
     ]
     print_table(rows, ["word", "forward", "backward"])
@@ -124,16 +150,15 @@ def generate_command() -> Command:
 
 def run_generate(args: Arguments) -> int:
     """Print a text or an object per prompt."""
-    from elmo.config import check
     from elmo.language_model import generate
 
-    check(args.generation)
     prompts = read_texts(args) or [""]
     loaded = open_model(args)
     for prompt in prompts:
         generated = generate(loaded, prompt, args.generation)
         if args.json:
-            print_json({"words": generated.words, **asdict(generated)})
+            text = join_words(generated.words)
+            print_json({"text": text, "words": generated.words, **asdict(generated)})
         else:
-            print(safe(" ".join(generated.words)))
+            print(safe(join_words(generated.words)))
     return 0

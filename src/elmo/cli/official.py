@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from elmo.cli.display import print_json, print_table
-from elmo.cli.options import Arguments, Command
+from elmo.cli.main import Arguments, Command, model_argument
 from elmo.errors import UserError
 
 DIFFERENT = 1
@@ -17,31 +17,62 @@ def convert_command() -> Command:
     command = Command(
         "convert",
         run_convert,
-        "Convert official ELMo files to a model folder, or a model folder to official files.",
-        ["elmo_small models/small", "runs/news elmo_news --to official"],
+        "Convert official ELMo or ELMoForManyLangs files to a model folder, or a model folder to "
+        "official files, or to a folder for sentence-transformers.",
+        [
+            "elmo_small models/small",
+            "manylangs/de models/german",
+            "runs/news elmo_news --to official",
+            "runs/news sentences --to sentence-transformers",
+        ],
     )
     command.option(
         "FROM",
-        "A folder with options.json and one .hdf5 file, or a model folder.",
+        "A folder with options.json and one .hdf5 file, an ELMoForManyLangs folder, one of our "
+        "model folders, or the name of a public model.",
         name="source",
-        type=Path,
+        type=model_argument,
     )
     command.option("TO", "The folder to write; it must be new.", name="target", type=Path)
     command.option(
-        "--to elmo|official",
-        "elmo: a model folder; official: options.json and weights.hdf5 (default: elmo).",
+        "--to elmo|official|sentence-transformers",
+        "elmo: a model folder; official: options.json and weights.hdf5; sentence-transformers: for "
+        "SentenceTransformer(FOLDER, trust_remote_code=True) (default: elmo).",
         default="elmo",
     )
     return command
 
 
+def _convert_to_sentence_transformers(args: Arguments) -> int:
+    from elmo.errors import require_extra
+    from elmo.integrations.sentence_transformers import ElmoModule
+
+    if args.target.exists():
+        raise UserError(f"{args.target}: already exists; choose another folder or remove it")
+    package = require_extra("sentence_transformers", "sentence-transformers")
+    model = package.SentenceTransformer(modules=[ElmoModule(args.source)])
+    model.save_pretrained(str(args.target))
+    if args.json:
+        print_json({"source": str(args.source), "target": str(args.target)})
+    else:
+        print(f"{args.target}: SentenceTransformer({str(args.target)!r}, trust_remote_code=True)")
+    return 0
+
+
 def run_convert(args: Arguments) -> int:
     """Convert, and say what was written."""
     from elmo.language_model import open_model
-    from elmo.model_folder import is_official
+    from elmo.model_folder import is_many_langs, is_official
 
     loaded = open_model(args.source)
-    if is_official(args.source) == (args.to == "official"):
+    if args.to == "sentence-transformers":
+        return _convert_to_sentence_transformers(args)
+    folder = loaded.path or args.target
+    is_ours = not is_official(folder) and not is_many_langs(folder)
+    # What was downloaded may be of our format already; a copy of it is what was asked for.
+    if (is_official(folder) and args.to == "official") or (
+        is_ours and args.to == "elmo" and Path(args.source).is_dir()
+    ):
         other = "official" if args.to == "elmo" else "elmo"
         raise UserError(f"{args.source}: has this format already; did you mean --to {other}?")
     if args.to == "elmo":
@@ -74,7 +105,9 @@ def verify_command() -> Command:
             "elmo_small --expected token_vectors.hdf5 --vocabulary vocab.txt",
         ],
     )
-    command.option("MODEL", "A model folder, ours or official.", name="model", type=Path)
+    command.option(
+        "MODEL", "A model folder of any format, or a name.", name="model", type=model_argument
+    )
     command.option(
         "--expected FILE ...",
         "Files (.hdf5 or .npz), one per slot of sentences, with one array per text, named 0, "

@@ -6,10 +6,10 @@ import logging
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmo.cli.display import ProgressDisplay, clock, print_json, print_table
-from elmo.cli.options import (
+from elmo.cli.main import (
     SOURCES,
     Arguments,
     Command,
@@ -19,16 +19,18 @@ from elmo.cli.options import (
     add_preset,
     add_reading,
     add_tokenizer,
+    model_argument,
     open_model,
     take_model,
 )
 from elmo.errors import UserError
 from elmo.training.config import PretrainConfig
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
-    from elmo.evaluate import DirectionMetrics
+    from elmo.training.loop import Report
     from elmo.training.pretrain import Result
-    from elmo.training.reports import Report
 
 
 def pretrain_command() -> Command:
@@ -49,9 +51,9 @@ def pretrain_command() -> Command:
     command.option("--out FOLDER", "Folder for the run and its model.", type=Path)
     command.option(
         "--from MODEL",
-        "Fine-tune this model, ours or official; its vocabulary grows by the new words.",
+        "Fine-tune this model (a folder, a name, …); its vocabulary grows by the new words.",
         name="start_from",
-        type=Path,
+        type=model_argument,
     )
     command.option(
         "--word-vectors FILE",
@@ -95,16 +97,14 @@ def run_pretrain(args: Arguments) -> int:
             def on_report(report: Report) -> None:
                 show_report(report, display)
 
+            def on_documents(count: int) -> None:
+                display.show(f"preparing the text: {count:,} documents")
+
+            options: dict[str, Any] = {"device": device, "cache": args.cache, "world": world}
+            options |= {"tensorboard": args.tensorboard, "on_report": on_report}
             if args.resume is not None:
                 _refuse_settings(args)
-                result = resume(
-                    args.resume,
-                    device=device,
-                    cache=args.cache,
-                    world=world,
-                    tensorboard=args.tensorboard,
-                    on_report=on_report,
-                )
+                result = resume(args.resume, **options)
             else:
                 result = pretrain(
                     args.sources,
@@ -114,15 +114,9 @@ def run_pretrain(args: Arguments) -> int:
                     init_from=args.start_from,
                     word_vectors=args.word_vectors,
                     fresh=args.fresh,
-                    device=device,
-                    cache=args.cache,
-                    world=world,
-                    tensorboard=args.tensorboard,
-                    on_report=on_report,
-                    on_documents=lambda count: display.show(
-                        f"preparing the text: {count:,} documents"
-                    ),
+                    on_documents=on_documents,
                     command=args.command_line,
+                    **options,
                 )
     if world.is_first:
         _print_result(result, as_json=args.json)
@@ -151,7 +145,7 @@ def _refuse_settings(args: Arguments) -> None:
 
 def show_report(report: Report, display: ProgressDisplay) -> None:
     """Progress display for pre-training: steps move the bar, evaluations are lines."""
-    from elmo.training.reports import EvaluationReport
+    from elmo.training.loop import EvaluationReport
 
     if not isinstance(report, EvaluationReport):
         loss = (report.loss_forward + report.loss_backward) / 2
@@ -205,7 +199,7 @@ def evaluate_command() -> Command:
         "evaluate",
         run_evaluate,
         "Measure how well a model predicts each word of a text, over the full softmax.",
-        ["runs/news", "'other/*.txt.gz' --model runs/news --json"],
+        ["runs/news", "'other/*.txt.gz' --model runs/news --out figures"],
     )
     command.option(
         "[SOURCE ...]",
@@ -213,6 +207,11 @@ def evaluate_command() -> Command:
         name="sources",
     )
     add_model(command)
+    command.option(
+        "--out FOLDER",
+        "Folder for metrics and confusions as JSON, and a heat map of the confusions.",
+        type=Path,
+    )
     add_tokenizer(command)
     add_cache(command)
     add_reading(command)
@@ -222,7 +221,7 @@ def evaluate_command() -> Command:
 def run_evaluate(args: Arguments) -> int:
     """Print a table or an object."""
     from elmo.evaluate import averaged
-    from elmo.language_model import evaluate_text
+    from elmo.language_model import UnknownWords, evaluate_text
     from elmo.training.pretrain import evaluate_run
 
     sources = take_model(args, args.sources)
@@ -231,31 +230,35 @@ def run_evaluate(args: Arguments) -> int:
     else:
         evaluation = evaluate_run(args.model, cache=args.cache)
     average = averaged(evaluation)
+    if args.out is not None:
+        from elmo.files import claim_folder, write_json, write_text
+        from elmo.study.plots import on_white, word_confusions
+
+        claim_folder(args.out)
+        write_json(args.out / "evaluation.json", asdict(evaluation))
+        if evaluation.confusions:
+            drawing = word_confusions([asdict(pair) for pair in evaluation.confusions])
+            write_text(args.out / "confusions.svg", on_white(drawing))
     if args.json:
         print_json({**asdict(evaluation), "average": asdict(average)})
         return 0
-    columns = [_figures(metrics) for metrics in (evaluation.forward, evaluation.backward, average)]
-    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    columns = (evaluation.forward, evaluation.backward, average)
+    rows = [["perplexity", *(f"{metrics.perplexity:,.2f}" for metrics in columns)]]
+    names = {"loss": "loss (nats per word)", "accuracy": "accuracy"}
+    for name, label in {**names, "top5_accuracy": "top-5 accuracy"}.items():
+        rows.append([label, *(f"{getattr(metrics, name):.4f}" for metrics in columns)])
+    for average in ("macro", "weighted"):
+        for name, label in (("precision",) * 2, ("recall",) * 2, ("f1", "F1")):
+            values = [getattr(getattr(metrics, average), name) for metrics in columns]
+            rows.append([f"{label}, {average}", *(f"{value:.4f}" for value in values)])
+    rows.append(["predictions", *(f"{metrics.targets:,}" for metrics in columns)])
     print_table(rows, ["", "forward", "backward", "average"])
     print(f"unknown words: {evaluation.unknown_rate:.2%}")
+    confused = [[pair.true, pair.predicted, f"{pair.count:,}"] for pair in evaluation.confusions]
+    print_table(confused, ["confused: true word", "predicted", "times"])
+    if evaluation.unknown_rate > UnknownWords.MANY:
+        log.warning("most words of this text are unknown: the model was trained on other text")
     return 0
-
-
-def _figures(metrics: DirectionMetrics) -> dict[str, str]:
-    macro, weighted = metrics.macro, metrics.weighted
-    return {
-        "perplexity": f"{metrics.perplexity:,.2f}",
-        "loss (nats per word)": f"{metrics.loss:.4f}",
-        "accuracy": f"{metrics.accuracy:.4f}",
-        "top-5 accuracy": f"{metrics.top5_accuracy:.4f}",
-        "precision, macro": f"{macro.precision:.4f}",
-        "recall, macro": f"{macro.recall:.4f}",
-        "F1, macro": f"{macro.f1:.4f}",
-        "precision, weighted": f"{weighted.precision:.4f}",
-        "recall, weighted": f"{weighted.recall:.4f}",
-        "F1, weighted": f"{weighted.f1:.4f}",
-        "predictions": f"{metrics.targets:,}",
-    }
 
 
 def info_command() -> Command:
@@ -263,8 +266,9 @@ def info_command() -> Command:
     command = Command(
         "info",
         run_info,
-        "Show what is in a model folder: sizes, settings, vocabulary, how it was made.",
-        ["", "runs/news --json"],
+        "Show what is in a model folder (sizes, settings, vocabulary, how it was made) or in a "
+        "classifier's (labels, parts, measured quality, its biLM).",
+        ["", "runs/news --json", "runs/topics"],
     )
     command.option("[MODEL]", "The same as --model.", name="folder")
     add_model(command)
@@ -273,15 +277,17 @@ def info_command() -> Command:
 
 def run_info(args: Arguments) -> int:
     """Print what the folder holds."""
-    from elmo.model_folder import describe_model, is_official
+    from elmo.model_folder import CONFIG, WEIGHTS, describe_model
 
-    folder = args.model if args.folder is None else Path(args.folder)
-    if is_official(folder):
-        from elmo.official.format import describe_official
-
-        described = describe_official(folder)
+    name = args.model if args.folder is None else model_argument(args.folder)
+    if (Path(name) / "classifier.json").exists():
+        return _print_classifier(Path(name), as_json=args.json)
+    if (Path(name) / CONFIG).exists() and (Path(name) / WEIGHTS).exists():
+        described = describe_model(name)  # without torch, which takes seconds to import
     else:
-        described = describe_model(folder)  # without torch, which takes seconds to import
+        from elmo.language_model import describe
+
+        described = describe(name)
     if args.json:
         print_json(asdict(described))
         return 0
@@ -313,5 +319,37 @@ def run_info(args: Arguments) -> int:
         rows.append(["held-out perplexity", both])
     rows.append(["files", described.folder])
     rows += [[f"  {name}", f"{size:,} bytes"] for name, size in described.files.items()]
+    print_table(rows)
+    return 0
+
+
+def _print_classifier(folder: Path, *, as_json: bool) -> int:
+    """Print what a classifier's folder holds, without loading its weights."""
+    from elmo.classify.classifier import describe_classifier
+    from elmo.files import read_json
+
+    described = describe_classifier(folder)
+    config = described.config
+    measured = {
+        path.stem.removeprefix("metrics_"): read_json(path)
+        for path in sorted(folder.glob("metrics_*.json"))
+    }
+    if as_json:
+        print_json({"folder": str(folder), **asdict(described), "metrics": measured})
+        return 0
+    rows = [
+        ["labels", f"{len(described.labels):,}: {', '.join(described.labels[:20])}"],
+        ["parts", "network" if described.format == 1 else "+".join(config.resolved_parts())],
+        ["biLM", f"{described.bilm.path}, sha256 {described.bilm.sha256[:16]}"],
+        ["fine-tuned", f"for {config.learning.fine_tuning.fine_tune_epochs} epochs"],
+    ]
+    for part, metrics in measured.items():
+        accuracy, count = metrics["accuracy"], metrics["count"]
+        interval = f"{accuracy['low']:.4f} to {accuracy['high']:.4f}"
+        quality = f"accuracy {accuracy['value']:.4f} ({interval}) on {count:,} rows"
+        rows.append([f"{part} rows", quality])
+    rows.append(["files", str(folder)])
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    rows += [[f"  {path.relative_to(folder)}", f"{path.stat().st_size:,} bytes"] for path in files]
     print_table(rows)
     return 0

@@ -23,11 +23,12 @@ from types import FrameType
 from typing import Any, TypeVar, cast
 
 from torch import Tensor
+from torch.optim import Optimizer
 
 from elmo import files
 from elmo.config import Json
 from elmo.errors import UserError
-from elmo.files import atomic_folder, read_json, remove_folder, sha256, write_json
+from elmo.files import atomic_folder, claim_folder, read_json, remove_folder, sha256, write_json
 from elmo.model_folder import load_tensors, save_tensors
 
 P = TypeVar("P")
@@ -129,8 +130,39 @@ def newest_checkpoint(
     return None
 
 
-def locked(folder: Path) -> AbstractContextManager[None]:
-    """Make a job's folder and keep other processes out while the context lasts."""
+# The state of an optimizer as tensors by name, for checkpoints.
+
+
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state as `optimizer.<index of the parameter>.<key>`."""
+    return {
+        f"optimizer.{idx}.{key}": value
+        for idx, parameter in enumerate(_parameters(optimizer))
+        for key, value in optimizer.state[parameter].items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Set the optimizer's state from what `optimizer_tensors` returned."""
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        _, idx, key = name.split(".")
+        states.setdefault(int(idx), {})[key] = tensor
+    for idx, parameter in enumerate(_parameters(optimizer)):
+        # The step count of a fused optimizer lives on the parameter's device.
+        optimizer.state[parameter] = {
+            key: tensor.to(parameter.device) for key, tensor in states.get(idx, {}).items()
+        }
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def locked(folder: Path, *, ours: bool = False) -> AbstractContextManager[None]:
+    """Claim a job's folder (see `claim_folder`) and keep other processes out of it."""
+    claim_folder(folder, ours=ours)
     busy = f"{folder}: another process is working here; wait for it, or choose another --out"
     return files.locked(folder / ".lock", busy)
 

@@ -1,12 +1,14 @@
-"""All settings of a pre-training run."""
+"""All settings of a pre-training run, presets, and the learning-rate schedules."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal, Protocol
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
+from elmo.config import Count, Fraction, NotNegative, Positive, Range, Seed
 from elmo.text.config import Batching, ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 
@@ -15,68 +17,61 @@ Schedule = Literal["plateau", "one_cycle", "cosine", "constant"]
 DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 4e-3, "adagrad": 0.2, "sgd": 1.0}
 PLATEAU_RATE = 8e-3
 """Of adamw on a plateau; with other schedules whole runs were measured at the lower rate."""
+COOL_DOWN = 0.4
+"""The last fraction of the training, in which the learning rate of a plateau falls."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
     """Which words the model can predict."""
 
-    min_count: int = 3
+    min_count: Count = 3
     """Words seen less often are unknown."""
-    max_vocabulary: int | None = 100_000
-    """At most so many words, the most frequent ones."""
-    held_out_share: float = 0.02
-    """Share of the texts kept apart for validation; near copies of a text stay together."""
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        if self.min_count < 1:
-            yield f"min_count: must be positive, got {self.min_count}"
-        if self.max_vocabulary is not None and self.max_vocabulary < 4:
-            yield f"max_vocabulary: at least 4 (three are special), got {self.max_vocabulary}"
-        if not 0 <= self.held_out_share < 1:
-            yield f"held_out_share: expected a share from 0 to below 1, got {self.held_out_share}"
+    max_vocabulary: Annotated[int, Range(4)] | None = 100_000
+    """At most this many words, the most frequent ones; three of them are special."""
+    held_out_share: Annotated[float, Range(0, 1, "[)")] = 0.02
+    """Fraction of the texts kept apart for validation; near copies of a text stay together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """How the model learns."""
 
-    epochs: int = 4
-    """How often the text is read."""
+    epochs: Count = 4
+    """Passes over the text."""
     optimizer: OptimizerName = "adamw"
     """adamw, adagrad (the paper's) or sgd."""
-    learning_rate: float | None = None
-    """Peak learning rate; none: 0.008 for adamw on a plateau, 0.004 otherwise, 0.2 for adagrad,
-    1.0 for sgd."""
+    learning_rate: Positive | None = None
+    """Peak learning rate; default: 0.008 for adamw on a plateau, 0.004 with other schedules, 0.2
+    for adagrad, 1.0 for sgd."""
     schedule: Schedule = "plateau"
-    """plateau: up, level, then straight down over the last 40%; one_cycle: up, then in a half wave
-    down to nothing; cosine: the same from a lower start; or constant."""
-    warmup: float = 0.05
-    """Share of the training in which the rate rises."""
-    weight_decay: float = 0.0
-    """Pull of the matrices towards zero (adamw, sgd)."""
-    accumulate: int = 1
-    """Read each batch in so many parts, one after the other: less memory, the same result."""
-    clip: float = 1.0
-    """Longest gradient allowed; 0 for no bound."""
-    frozen_share: float = 0.0
-    """Share of the training, from its begin, in which only the softmax learns and the rest of the
-    model stays as it is. For a model that comes without a softmax: 0.2 by default."""
-    evaluations_per_epoch: int = 1
+    """plateau: linear warm-up, constant, linear decay over the last 40%; one_cycle: warm-up from
+    4% of the peak, then half a cosine; cosine: the same from zero; or constant."""
+    warmup: Fraction = 0.05
+    """Fraction of the training in which the learning rate rises."""
+    weight_decay: NotNegative = 0.0
+    """Weight decay of the matrices between layers (adamw, sgd)."""
+    accumulate: Count = 1
+    """Compute each batch in this many slices, one after the other: less memory, the same result."""
+    clip: NotNegative = 1.0
+    """Maximum gradient norm; 0: no clipping."""
+    frozen_share: Fraction = 0.0
+    """Fraction of the training, from its start, in which only the softmax learns. Default for a
+    model that comes without a softmax: 0.2."""
+    evaluations_per_epoch: Count = 1
     """How often the held-out text is evaluated in each epoch."""
-    evaluation_tokens: int = 200_000
-    """At most about so much of the held-out text is read each time."""
-    patience: int | None = None
-    """Stop after so many evaluations without a better one; none: train to the end."""
+    evaluation_tokens: Count = 200_000
+    """How much of the held-out text is read each time, at most."""
+    patience: Count | None = None
+    """Stop after this many evaluations without a better one; default: train to the end."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 where the processor has units for it."""
     saved_precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the weights in the model folder."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides initial weights, order, dropout and samples."""
-    checkpoint_minutes: float = 1.0
-    """At most so much work is lost if the machine dies."""
+    checkpoint_minutes: NotNegative = 1.0
+    """Minutes between checkpoints: so much work is lost if the machine dies."""
 
     @property
     def peak_rate(self) -> float:
@@ -86,25 +81,6 @@ class TrainingConfig:
         if self.optimizer == "adamw" and self.schedule == "plateau":
             return PLATEAU_RATE
         return DEFAULT_RATES[self.optimizer]
-
-    def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
-        for name in ("epochs", "accumulate", "evaluations_per_epoch", "evaluation_tokens"):
-            if getattr(self, name) < 1:
-                yield f"{name}: must be positive, got {getattr(self, name)}"
-        for name in ("weight_decay", "clip", "seed", "checkpoint_minutes"):
-            if getattr(self, name) < 0:
-                yield f"{name}: cannot be negative, got {getattr(self, name)}"
-        if self.learning_rate is not None and self.learning_rate <= 0:
-            yield f"learning_rate: must be positive, got {self.learning_rate}"
-        if not 0 <= self.warmup <= 1:
-            yield f"warmup: expected a share from 0 to 1, got {self.warmup}"
-        if not 0 <= self.frozen_share <= 1:
-            yield f"frozen_share: expected a share from 0 to 1, got {self.frozen_share}"
-        if self.patience is not None and self.patience < 1:
-            yield f"patience: must be positive, got {self.patience}"
-        if self.optimizer == "adagrad" and self.weight_decay:
-            yield "weight_decay: adagrad is used without; set it to 0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +95,15 @@ class PretrainConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings, stage by stage."""
-        yield from self.vocabulary.problems()
+        """Yield what contradicts each other."""
         yield from self.model.problems()
-        yield from self.batching.problems()
-        yield from self.training.problems()
+        if self.batching.batch_tokens < self.batching.window:
+            yield (
+                f"batch_tokens ({self.batching.batch_tokens}) must be at least window "
+                f"({self.batching.window}): a batch holds at least one text"
+            )
+        if self.training.optimizer == "adagrad" and self.training.weight_decay:
+            yield "weight_decay: adagrad is used without; set it to 0"
         if self.model.softmax.loss == "none":
             yield "loss: a model without a softmax predicts nothing, so it cannot be trained"
         if self.training.frozen_share and self.model.softmax.tied:
@@ -185,3 +165,31 @@ PRESETS = {
     "stream": STREAM,
     "paper": PAPER,
 }
+
+
+# The learning rate over a training.
+
+
+class RateSettings(Protocol):
+    """The settings that decide the learning rate; classifiers have them, too."""
+
+    @property
+    def schedule(self) -> Schedule: ...
+    @property
+    def warmup(self) -> float: ...
+    @property
+    def peak_rate(self) -> float: ...
+
+
+def learning_rate(config: RateSettings, done: float) -> float:
+    """The learning rate after a fraction `done` of the training, from 0 to 1."""
+    if config.warmup and done < config.warmup:
+        start = 0.04 if config.schedule in ("plateau", "one_cycle") else 0.0
+        return config.peak_rate * max(1e-4, start + (1 - start) * done / config.warmup)
+    if config.schedule == "constant":
+        return config.peak_rate
+    if config.schedule == "plateau":
+        return config.peak_rate * min(1.0, max(1e-3, (1 - done) / COOL_DOWN))
+    rest = min(1.0, (done - config.warmup) / max(1e-9, 1 - config.warmup))
+    floor = 1e-3 if config.schedule == "one_cycle" else 0.0
+    return config.peak_rate * (floor + (1 - floor) * (1 + math.cos(math.pi * rest)) / 2)

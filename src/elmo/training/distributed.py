@@ -125,11 +125,6 @@ def own_device(device: str) -> str:
     return device
 
 
-def processes_here() -> int:
-    """The number of processes of the run on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-
-
 def sum_gradients(world: World, parameters: Sequence[Tensor]) -> None:
     """Replace the gradient of each trained parameter by its sum over all processes.
 
@@ -184,7 +179,7 @@ def _unused_store(rank: int, size: int) -> Any:
             if store.check([f"elmo/question/{other}"]):  # perhaps a dead process's: no harm
                 question = store.get(f"elmo/question/{other}").decode()
                 store.set(f"elmo/answer/{question}", name)
-        waiting = [one for one in waiting if not store.check([f"elmo/heard/{name}/{one}"])]
+        waiting = [rank for rank in waiting if not store.check([f"elmo/heard/{name}/{rank}"])]
         if time.monotonic() > end:
             raise RuntimeError(f"processes {waiting} did not come")
         time.sleep(0.01)

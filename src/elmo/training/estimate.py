@@ -16,10 +16,11 @@ from torch.nn.utils import clip_grad_norm_
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM, Randomness
 from elmo.model_folder import without_weights
+from elmo.runtime import compute_precision
 from elmo.text.batching import Batch, Group, MemoryShard, WordTable, pack_window
 from elmo.text.vocabulary import BEGIN, END, ROW_LENGTH, SPECIAL_WORDS, Vocabulary
 from elmo.training.config import OptimizerName, PretrainConfig
-from elmo.training.optim import build_optimizer, compute_precision
+from elmo.training.loop import build_optimizer
 from elmo.training.pretrain import fresh_model
 
 BYTES = 4
@@ -90,7 +91,7 @@ def weights_bytes(config: PretrainConfig, vocabulary: int) -> int:
     with without_weights():
         model = BiLM(config.model, zipf_vocabulary(vocabulary))
     weights = sum(parameter.numel() for parameter in model.parameters())
-    trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     copies = 1 + MOMENTS[config.training.optimizer]
     # Each direction computes its own gradient of the shared softmax, which is scaled before the
     # two are added: for a moment there are four copies besides their sum.

@@ -1,4 +1,10 @@
-"""The training loop of the language model, in one function: `train`."""
+"""The training loop of the language model, in one function: `train`.
+
+Each step reads one batch, adds up the gradients of its slices and of all processes, updates the
+weights and moves the `Position`. Then it may report, evaluate on held-out text, and write a
+checkpoint. A run resumes from weights, optimizer state, carried LSTM states and position alone: the
+order of the text, dropout and negative samples are functions of seed, epoch and step.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +15,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import Optimizer
+from torch.optim import SGD, Adagrad, AdamW, Optimizer
 
-from elmo.bilm.lstm import LSTMLayer, LSTMState
+from elmo.bilm.lstm import LSTMLayer
 from elmo.bilm.model import BatchLoss, BiLM, BiLMState, Randomness
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
@@ -24,19 +30,20 @@ from elmo.evaluate import Evaluation, evaluate
 from elmo.model_folder import model_tensors
 from elmo.text.batching import Batch, Share, WordTable, count_batches, read_steps
 from elmo.text.corpus import Corpus
-from elmo.training.checkpoint import newest_checkpoint, save_checkpoint
-from elmo.training.config import PretrainConfig, TrainingConfig
-from elmo.training.distributed import World, sum_gradients
-from elmo.training.optim import (
-    build_optimizer,
-    learning_rate,
+from elmo.training.checkpoint import (
+    newest_checkpoint,
     optimizer_tensors,
     restore_optimizer,
+    save_checkpoint,
 )
+from elmo.training.config import PretrainConfig, TrainingConfig, learning_rate
+from elmo.training.distributed import World, sum_gradients
 
 SECONDS_BETWEEN_REPORTS = 1.0
 SPEED_SMOOTHING = 0.9
 """Weight of past reports in the speed from which the remaining time is estimated."""
+CARRIED = "carried."
+"""Prefix of the LSTM states among the tensors of a checkpoint."""
 HELD_OUT_ORDER = (0,)
 """Seed that shuffles the held-out texts, so that an evaluation of some of them is a fair one."""
 
@@ -59,17 +66,6 @@ class Position:
     frozen_perplexity: float | None = None
     """Held-out perplexity at the end of the frozen start, when only the softmax had learned."""
     finished: bool = False
-
-    def after_batch(self, targets: int) -> Position:
-        """One step later."""
-        return replace(
-            self, step=self.step + 1, batch=self.batch + 1, targets=self.targets + targets
-        )
-
-    def after_epoch(self, settings: TrainingConfig) -> Position:
-        """At the start of the next epoch, or finished."""
-        next_epoch = replace(self, epoch=self.epoch + 1, batch=0)
-        return replace(next_epoch, finished=next_epoch.is_over(settings))
 
     def is_over(self, settings: TrainingConfig) -> bool:
         """Whether all epochs are done or patience has run out."""
@@ -127,8 +123,7 @@ Report = StepReport | EvaluationReport
 Listener = Callable[[Report], None]
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A run at one step."""
 
     position: Position
@@ -184,7 +179,7 @@ def train(
             return position
         if checkpoint.state is not None:
             rows = len(checkpoint.state.forward[0].cell)
-            states = split_state(checkpoint.state, share, model.device)
+            states = [checkpoint.state.select(part.indices) for part in share.rows(rows)]
     table = WordTable.of(corpus.words, model.vocabulary, spelled=config.model.spelled)
     total_targets = corpus.train.targets * settings.epochs
     frozen_targets = settings.frozen_share * total_targets
@@ -199,10 +194,15 @@ def train(
     meter = Meter(total_targets, world)
     saved_at = time.monotonic()
 
-    while not position.finished:
+    while not position.finished:  # one epoch per turn
         seed = (settings.seed, position.epoch)
-        evaluate_after = _evaluation_points(corpus, config, seed)
+        evaluate_after: set[int] = set()  # batches of this epoch; the last one is among them
+        if len(corpus.held_out):
+            batches = count_batches(corpus.train, config.batching, seed)
+            times = settings.evaluations_per_epoch
+            evaluate_after = {max(1, batches * number // times) for number in range(1, times + 1)}
         for step in read_steps(corpus.train, table, config.batching, seed, position.batch, share):
+            # Settings of this step.
             rate = learning_rate(settings, position.targets / total_targets)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -210,19 +210,21 @@ def train(
             for parameter in bilm_parameters:
                 parameter.requires_grad_(not is_frozen)
 
+            # Gradients of the loss per target, slice by slice of the batch.
             optimizer.zero_grad(set_to_none=True)
             rows = step.rows
             for number, batch in enumerate(step.parts):
-                if batch is None:  # fewer rows than parts: none is left for this one
+                if batch is None:  # fewer rows than slices: none is left for this one
                     continue
-                # Each part draws the numbers of the whole batch and uses those of its rows.
+                # Each slice draws the numbers of the whole batch and uses those of its rows.
                 random = Randomness.of(settings.seed, position.step, model.device)
                 state = None if batch.starts else states[number]
                 with sparse_gradients():
                     loss = model.loss(batch.to(model.device), state, random)
-                loss.share(step.forward_targets, step.backward_targets).backward()
+                loss.mean_over(step.forward_targets, step.backward_targets).backward()
                 states[number] = loss.state
                 meter.add(loss)
+            # The update.
             for parameter in model.word_parameters:
                 if parameter.grad is not None and parameter.grad.is_sparse:
                     parameter.grad = parameter.grad.to_dense()
@@ -230,7 +232,12 @@ def train(
             if settings.clip:
                 clip_grad_norm_(model.parameters(), settings.clip)
             optimizer.step()
-            position = position.after_batch(step.forward_targets)
+            position = replace(
+                position,
+                step=position.step + 1,
+                batch=position.batch + 1,
+                targets=position.targets + step.forward_targets,
+            )
 
             # The last frozen model is evaluated too: the trained one is compared with it.
             thaws = is_frozen and position.targets >= frozen_targets
@@ -262,11 +269,12 @@ def train(
                 saved_at = time.monotonic()
                 if stops:
                     return position
-        position = position.after_epoch(settings)
+        position = replace(position, epoch=position.epoch + 1, batch=0)
+        position = replace(position, finished=position.is_over(settings))
 
     for parameter in bilm_parameters:
         parameter.requires_grad_(True)
-    if position.best_perplexity is None:
+    if position.best_perplexity is None:  # nothing was held out: the last model is the result
         keep_best(position, None)
     whole = join_states(states, share, rows, model, world)
     if world.is_first:
@@ -274,15 +282,23 @@ def train(
     return position
 
 
-def _evaluation_points(
-    corpus: Corpus, config: PretrainConfig, seed: tuple[int, ...]
-) -> frozenset[int]:
-    """The batches of an epoch after which to evaluate; the last one is always among them."""
-    if not len(corpus.held_out):
-        return frozenset()
-    batches = count_batches(corpus.train, config.batching, seed)
-    times = config.training.evaluations_per_epoch
-    return frozenset(max(1, batches * number // times) for number in range(1, times + 1))
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
+    """An optimizer over all trained parameters; weight decay for matrices between layers only."""
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            is_matrix = parameter.dim() > 1 and not name.startswith(("token_layer.words", "output"))
+            (decayed if is_matrix else others).append(parameter)
+    groups = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    if config.optimizer == "adamw":
+        return AdamW(groups, lr=config.peak_rate, betas=(0.9, 0.99), fused=True)
+    if config.optimizer == "adagrad":
+        return Adagrad(groups, lr=config.peak_rate, initial_accumulator_value=1.0)
+    return SGD(groups, lr=config.peak_rate, momentum=0.9, nesterov=True)
 
 
 def held_out_batches(
@@ -364,36 +380,28 @@ def save(
 ) -> None:
     """Write a checkpoint from which any number of processes can resume."""
     training = optimizer_tensors(optimizer)
-    for direction, layers in zip(("forward", "backward"), state or (), strict=False):
-        for number, layer in enumerate(layers):
-            training[f"carried.{direction}.{number}.output"] = layer.output
-            training[f"carried.{direction}.{number}.cell"] = layer.cell
+    if state is not None:
+        training |= {CARRIED + name: tensor for name, tensor in state.tensors().items()}
     tensors = {"weights": model_tensors(model), "training": training}
     save_checkpoint(folder, position.step, {"position": to_json(position)}, tensors)
 
 
-def load(folder: Path) -> Checkpoint | None:
-    """The newest sound checkpoint of a run."""
-    found = newest_checkpoint(
+def load(folder: Path, device: str = "cpu") -> Checkpoint | None:
+    """The newest sound checkpoint of a run; its LSTM states are put on the device."""
+    newest = newest_checkpoint(
         folder, lambda progress: from_json(Position, progress.get("position"), "position")
     )
-    if found is None:
+    if newest is None:
         return None
-    position, tensors = found
-    training = tensors.get("training", {})
-    layers = sum(name.startswith("carried.forward.") for name in training) // 2
-    directions = [
-        tuple(
-            LSTMState(
-                training[f"carried.{direction}.{number}.output"],
-                training[f"carried.{direction}.{number}.cell"],
-            )
-            for number in range(layers)
-        )
-        for direction in ("forward", "backward")
-    ]
-    optimizer = {name: one for name, one in training.items() if name.startswith("optimizer.")}
-    state = BiLMState(*directions) if layers else None
+    position, tensors = newest
+    optimizer: dict[str, Tensor] = {}
+    carried: dict[str, Tensor] = {}
+    for name, tensor in tensors.get("training", {}).items():
+        if name.startswith(CARRIED):
+            carried[name.removeprefix(CARRIED)] = tensor.to(device)
+        else:
+            optimizer[name] = tensor
+    state = BiLMState.from_tensors(carried) if carried else None
     return Checkpoint(position, tensors.get("weights", {}), optimizer, state)
 
 
@@ -403,24 +411,6 @@ def restore(model: BiLM, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
         for name, parameter in model.named_parameters():
             parameter.copy_(checkpoint.weights[name])
     restore_optimizer(optimizer, checkpoint.optimizer)
-
-
-def split_state(whole: BiLMState, share: Share, device: torch.device) -> list[BiLMState | None]:
-    """The states of the parts of a batch that this process reads."""
-    return [
-        BiLMState(
-            *(
-                tuple(
-                    LSTMState(
-                        layer.output[rows.places].to(device), layer.cell[rows.places].to(device)
-                    )
-                    for layer in direction
-                )
-                for direction in whole
-            )
-        )
-        for rows in share.rows(len(whole.forward[0].cell))
-    ]
 
 
 def join_states(
@@ -440,8 +430,8 @@ def join_states(
     for state, part in zip(states, share.rows(rows), strict=True):
         if state is not None and len(part):
             for mine, all_rows in zip(chain(*state), chain(*whole), strict=True):
-                all_rows.output[part.places] = mine.output.float()
-                all_rows.cell[part.places] = mine.cell
+                all_rows.output[part.indices] = mine.output.float()
+                all_rows.cell[part.indices] = mine.cell
     for layer in chain(*whole):
         world.all_reduce(layer.output)
         world.all_reduce(layer.cell)

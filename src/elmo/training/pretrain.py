@@ -2,49 +2,72 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import platform
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+import elmo
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.config import Json, check, from_json, to_json
-from elmo.errors import UserError
-from elmo.evaluate import Evaluation, evaluate
-from elmo.files import remove_folder, remove_leftovers, sha256, write_json, write_text
-from elmo.language_model import describe, open_model
+from elmo.errors import UserError, require_extra
+from elmo.evaluate import CONFUSIONS, Evaluation, evaluate
+from elmo.files import (
+    claim_folder,
+    explained,
+    remove_folder,
+    remove_leftovers,
+    sha256,
+    write_json,
+    write_text,
+)
+from elmo.language_model import describe, model_path, open_model
 from elmo.model_folder import (
     CARD,
     CONFIG,
     VOCABULARY,
     WEIGHTS,
+    card_head,
+    is_many_langs,
     is_official,
     model_tensors,
+    parameter_count,
     read_config,
     save_config,
     save_metrics,
     save_weights,
 )
+from elmo.runtime import compute_precision
 from elmo.text.batching import WordTable, read
 from elmo.text.corpus import Corpus, CorpusRequest, cache_folder, load_corpus, prepare
 from elmo.text.sources import resolve
 from elmo.text.tokenizer import Tokenizer
-from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
+from elmo.text.vocabulary import SPELLING, UNKNOWN, Vocabulary
 from elmo.text.word_vectors import read_word_vectors, vector_size
 from elmo.training import loop
 from elmo.training.checkpoint import check_same_job, locked, stop_requested
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
-from elmo.training.loop import HELD_OUT_ORDER, Listener, Position, Report
-from elmo.training.optim import compute_precision
-from elmo.training.reports import JsonLog, TensorBoardLog, model_card
+from elmo.training.loop import (
+    HELD_OUT_ORDER,
+    EvaluationReport,
+    Listener,
+    Position,
+    Report,
+    StepReport,
+)
 
 STAGES = ("read", "vocabulary", "batching", "training")
 """Settings in config.json besides those of the model and the tokenizer."""
@@ -160,7 +183,7 @@ def pretrain(
             vocabulary = None
             if fresh or not _has_progress(folder):
                 vocabulary = _vocabulary(run, config, corpus)
-            held.enter_context(locked(folder))
+            held.enter_context(locked(folder, ours=_holds_run(folder)))
             _check_folder(folder, run, config, fresh)
             if fresh:
                 _remove_run(folder)
@@ -190,7 +213,7 @@ def resume(
     if not _holds_run(folder):
         raise UserError(f"{folder}: no run to resume here, expected a {CONFIG} with a run")
     with ExitStack() as held:
-        world.on_first(lambda: held.enter_context(locked(folder)))
+        world.on_first(lambda: held.enter_context(locked(folder, ours=True)))
         run, config = read_run(folder)
         corpus = _shared_corpus(world, lambda: same_corpus(run, config, cache, custom_tokenizer))
         return _run(folder, corpus, device, world, tensorboard, on_report)
@@ -213,7 +236,7 @@ def _run(
             "file, or start over with --fresh"
         )
     vocabulary = Vocabulary.load(folder / VOCABULARY)
-    checkpoint = loop.load(folder / CHECKPOINTS)
+    checkpoint = loop.load(folder / CHECKPOINTS, device)
     step = checkpoint.position.step if checkpoint else 0
     model = fresh_model(config.model, vocabulary, config.training.seed)
     if checkpoint is None and run.word_vectors is not None:
@@ -222,7 +245,8 @@ def _run(
     if checkpoint is None and run.start_from is not None:
         adopt(model, open_model(run.start_from).model)
     if world.size > 1:
-        checksum = sum(float(one.sum(dtype=torch.float64)) for one in model_tensors(model).values())
+        weights = model_tensors(model).values()
+        checksum = sum(float(weight.sum(dtype=torch.float64)) for weight in weights)
         if not world.all_same(f"{step} {corpus.digest} {checksum}"):
             raise UserError(
                 f"{folder}: not all processes see the same run; the folder (--out), the cache "
@@ -249,15 +273,15 @@ def _run(
         if on_report is not None:
             listeners.append(on_report)
 
-    def report(one: Report) -> None:
+    def tell_all(report: Report) -> None:
         for listener in listeners:
-            listener(one)
+            listener(report)
 
     def keep_best(position: Position, evaluation: Evaluation | None) -> None:
         if world.is_first:
             save_weights(folder / WEIGHTS, model, config.training.saved_precision)
             card = model_card(model, corpus, config, run.sources, run.command, position, evaluation)
-            write_text(folder / CARD, card)
+            write_text(folder / CARD, card, "backslashreplace")
             if evaluation is not None:
                 save_metrics(folder, {"step": position.best_step, **to_json(evaluation)})
 
@@ -269,7 +293,7 @@ def _run(
             checkpoints=folder / CHECKPOINTS,
             checkpoint=checkpoint,
             keep_best=keep_best,
-            report=report,
+            report=tell_all,
             stop=stop,
             world=world,
         )
@@ -313,45 +337,24 @@ def _check_folder(folder: Path, run: RunConfig, config: PretrainConfig, fresh: b
             f"{folder}: no permission to write to {there}; choose another folder (--out)"
         )
     if not _holds_run(folder):
-        # A run that was killed before it wrote its settings has left its lock.
-        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
-        if names and ".lock" not in names:
-            raise UserError(
-                f"{folder}: holds files that are not of a run ({min(names)}, …); choose a new or "
-                "empty folder (--out)"
-            )
+        if folder.is_dir() and any(folder.iterdir()):
+            claim_folder(folder)  # it has our mark if a run was killed before it wrote its settings
     elif _has_progress(folder) and not fresh:
         before_run, before = read_run(folder)
         training = replace(before.training, checkpoint_minutes=config.training.checkpoint_minutes)
         if config.training.epochs > training.epochs and not training.frozen_share:
             # Longer is fine. A frozen start is a fraction of the whole, so it would come again.
             training = replace(training, epochs=config.training.epochs)
-        names = ("start_from", "word_vectors")
-        check_same_job(
-            folder,
-            {**to_json(replace(before, training=training)), **_pick(before_run, names)},
-            {**to_json(config), **_pick(run, names)},
+        job, this_job = (
+            {**to_json(settings), "start_from": run.start_from, "word_vectors": run.word_vectors}
+            for settings, run in ((replace(before, training=training), before_run), (config, run))
         )
-
-
-def _pick(run: RunConfig, names: Sequence[str]) -> Json:
-    return {name: getattr(run, name) for name in names}
+        check_same_job(folder, job, this_job)
 
 
 def _vocabulary(run: RunConfig, config: PretrainConfig, corpus: Corpus) -> Vocabulary:
-    special = len(SPECIAL_WORDS)
-    vocabulary = build_vocabulary(
-        corpus.words[special:],
-        corpus.counts[special:].tolist(),
-        boundaries=corpus.train.documents,
-        min_count=config.vocabulary.min_count,
-        max_size=config.vocabulary.max_vocabulary,
-    )
-    if len(vocabulary) == special:
-        raise UserError(
-            f"no word occurs {config.vocabulary.min_count} times; lower --min-count or give more "
-            "text"
-        )
+    settings = config.vocabulary
+    vocabulary = corpus.vocabulary(settings.min_count, settings.max_vocabulary)
     if run.start_from is None:
         return vocabulary
     return starting_vocabulary(open_model(run.start_from).model, vocabulary)
@@ -375,7 +378,7 @@ def _write_settings(
 def _remove_run(folder: Path) -> None:
     """Delete what a run has written, its settings first, and nothing else."""
     if _holds_run(folder):
-        for name in (CONFIG, WEIGHTS, VOCABULARY, CARD, LOG):
+        for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, CARD, LOG):
             (folder / name).unlink(missing_ok=True)
         for path in (folder / CHECKPOINTS).glob("step-*"):
             remove_folder(path)
@@ -447,7 +450,8 @@ def evaluate_run(
         raise UserError(f"{folder}: no text was held out of this run; name a text to evaluate on")
     model = loaded.model
     table = WordTable.of(corpus.words, model.vocabulary, spelled=model.config.spelled)
-    return evaluate(model, read(corpus.held_out, table, config.batching, HELD_OUT_ORDER))
+    batches = read(corpus.held_out, table, config.batching, HELD_OUT_ORDER)
+    return evaluate(model, batches, confusions=CONFUSIONS)
 
 
 # The model a run starts with: random, with given word vectors, or another model's weights.
@@ -459,8 +463,9 @@ def settings_of(folder: Path | str) -> PretrainConfig:
     An official model does not say how it was trained and has no softmax: that is learned first,
     and the learning rate is low, in order not to lose what the model knows.
     """
-    folder = Path(folder)
-    if not is_official(folder) and "run" in read_config(folder):
+    folder = model_path(folder)
+    is_ours = not is_official(folder) and not is_many_langs(folder)
+    if is_ours and "run" in read_config(folder):
         config = read_run(folder)[1]
         return replace(config, training=replace(config.training, frozen_share=0.0))
     model = describe(folder)
@@ -512,6 +517,7 @@ def starting_vocabulary(other: BiLM, counted: Vocabulary) -> Vocabulary:
     without a softmax, as official ones are, has no words to keep.
     """
     has_softmax = other.config.softmax.loss != "none"
+    counted = counted.spelled_as(other.vocabulary)
     if not has_softmax and other.config.input == "characters":
         return counted
     grown = other.vocabulary.grown(counted.words, counted.counts)
@@ -519,7 +525,8 @@ def starting_vocabulary(other: BiLM, counted: Vocabulary) -> Vocabulary:
         return grown
     counts = dict(zip(counted.words, counted.counts, strict=True))
     pairs = zip(grown.words, grown.counts, strict=True)
-    return Vocabulary(grown.words, tuple(counts.get(word, count) for word, count in pairs))
+    counted_again = tuple(counts.get(word, count) for word, count in pairs)
+    return replace(grown, counts=counted_again)
 
 
 def adopt(model: BiLM, other: BiLM) -> None:
@@ -550,3 +557,123 @@ def adopt(model: BiLM, other: BiLM) -> None:
         )
     for name, tensor in theirs.items():
         mine[name][: len(tensor)] = tensor
+
+
+# What a run writes for its readers: log.jsonl, TensorBoard logs, the model card.
+
+
+class JsonLog:
+    """Appends every report to log.jsonl.
+
+    A resumed run repeats what followed its checkpoint, so later lines, and a line cut short by a
+    crash, are removed first.
+    """
+
+    def __init__(self, path: Path, resumed_at: int) -> None:
+        self._path = path
+        lines: list[str] = []
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            try:
+                if json.loads(line)["step"] > resumed_at:
+                    break
+            except json.JSONDecodeError:
+                break
+            lines.append(line + "\n")
+        if path.exists():
+            write_text(path, "".join(lines))
+
+    def __call__(self, report: Report) -> None:
+        kind = "step" if isinstance(report, StepReport) else "evaluation"
+        entry = {"kind": kind, "time": round(time.time(), 3), "step": report.step}
+        entry |= asdict(report)
+        try:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise explained(error, self._path) from error
+
+
+class TensorBoardLog:
+    """Writes losses and held-out perplexity for TensorBoard (extra `track`)."""
+
+    def __init__(self, folder: Path) -> None:
+        require_extra("tensorboard", "track")
+        board: Any = import_module("torch.utils.tensorboard")
+        self._writer = board.SummaryWriter(str(folder))
+
+    def __call__(self, report: Report) -> None:
+        if isinstance(report, StepReport):
+            names = ("loss_forward", "loss_backward", "learning_rate", "tokens_per_second")
+            values = {f"train/{name}": getattr(report, name) for name in names}
+        else:
+            values = {
+                "held_out/perplexity_forward": report.evaluation.forward.perplexity,
+                "held_out/perplexity_backward": report.evaluation.backward.perplexity,
+            }
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, report.step)
+        if isinstance(report, EvaluationReport):
+            self._writer.flush()
+
+
+def model_card(
+    model: BiLM,
+    corpus: Corpus,
+    config: PretrainConfig,
+    sources: Sequence[str],
+    command: str,
+    position: Position,
+    evaluation: Evaluation | None,
+) -> str:
+    """The model card as Markdown: what the model was made from, how well it predicts."""
+    settings = config.model
+    case = "lower-cased" if config.tokenizer.lowercase else "case kept"
+    quality = "No text was held out, so nothing is known of its quality.\n"
+    if evaluation is not None:
+        rows = "\n".join(
+            f"| {name} | {metrics.perplexity:.2f} | {metrics.accuracy:.4f} | "
+            f"{metrics.top5_accuracy:.4f} |"
+            for name, metrics in (
+                ("forward", evaluation.forward),
+                ("backward", evaluation.backward),
+            )
+        )
+        quality = f"""## Held-out text, full softmax (best model, step {position.best_step:,})
+
+| direction | perplexity | accuracy | top-5 accuracy |
+|---|---|---|---|
+{rows}
+
+Average perplexity {evaluation.perplexity:.2f}; unknown words {evaluation.unknown_rate:.2%}.
+"""
+        if position.frozen_perplexity is not None:
+            quality += (
+                "Average perplexity before the biLM itself was trained on this text, its softmax "
+                f"alone learned: {position.frozen_perplexity:.2f}.\n"
+            )
+    return f"""{card_head("feature-extraction")}# A bidirectional language model (ELMo)
+
+| | |
+|---|---|
+| input | {settings.input} |
+| layers | {settings.layers} per direction, {settings.hidden} cells, output {settings.width} |
+| parameters | {parameter_count(model):,} |
+| vocabulary | {len(model.vocabulary):,} words (seen at least {config.vocabulary.min_count} times) |
+| tokenizer | {config.tokenizer.tokenizer}, {case} |
+| text | {", ".join(sources)} |
+| training text | {corpus.train.documents:,} documents, {corpus.tokens:,} tokens |
+| held-out text | {corpus.held_out.documents:,} documents |
+| corpus fingerprint | `{corpus.digest[:16]}` |
+| trained for | {position.step:,} steps, {position.targets:,} predictions per direction |
+| seed | {config.training.seed} |
+
+{quality}
+## Made with
+
+```
+{command}
+```
+
+elmo {elmo.__version__}, torch {torch.__version__}, Python {platform.python_version()},
+{platform.machine()}, {torch.get_num_threads()} threads.
+"""

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo.bilm.threads import Direction, in_two_threads, run_directions
+from elmo.bilm.model import both_directions, in_two_threads
 
 Extra = TypeVar("Extra")
 
@@ -33,17 +33,12 @@ class Work(Generic[Extra]):
 def join(left: Work[Extra], right: Work[Extra]) -> list[tuple[Tensor, Extra]]:
     """Run both; the argument is the same."""
 
-    def direction(work: Work[Extra]) -> Direction[Extra]:
-        def run(vectors: Tensor) -> tuple[tuple[Tensor, ...], Extra]:
-            result, extra = work.function(vectors)
-            return (result,), extra
+    def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], Extra]:
+        result, extra = (left, right)[direction].function(vectors)
+        return (result,), extra
 
-        return run
-
-    found = run_directions(
-        [direction(left), direction(right)], left.argument, [left.parameters, right.parameters]
-    )
-    return [(results[0], extra) for results, extra in found]
+    both = both_directions(read, left.argument, [left.parameters, right.parameters])
+    return [(results[0], extra) for results, extra in both]
 
 
 def leaf(*shape: int, seed: int) -> Tensor:
@@ -315,10 +310,10 @@ def test_both_ways_two_threads_are_at_work() -> None:
 def test_several_results_a_direction() -> None:
     weight, argument = leaf(3, seed=0), leaf(3, seed=1)
 
-    def run(vectors: Tensor) -> tuple[tuple[Tensor, ...], str]:
+    def run(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], str]:
         return (vectors * weight, vectors.detach(), vectors.sin()), "done"
 
-    left, right = run_directions([run, run], argument, [[weight], [weight]])
+    left, right = both_directions(run, argument, [[weight], [weight]])
     assert left[1] == right[1] == "done"
     expected = [argument * weight, argument.detach(), argument.sin()] * 2
     found = [*left[0], *right[0]]
@@ -343,7 +338,7 @@ def run_python(code: str) -> str:
 START = """
 import os, sys
 import torch
-from elmo.bilm.threads import in_two_threads
+from elmo.bilm.model import in_two_threads
 torch.set_num_threads(2)
 x = torch.rand(300, 300, generator=torch.Generator().manual_seed(0))
 def work():
