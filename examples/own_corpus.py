@@ -3,18 +3,15 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from elmo import PretrainConfig, TextClassifier, pretrain
-from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.text.config import Batching
-from elmo.training.config import TrainingConfig
+from elmo import TextClassifier, pretrain
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fox"], ["sees", "hears", "likes"]
 TEXTS = [f"the {a} {verb} the {b} ." for a in NOUNS for verb in VERBS for b in NOUNS] * 4
-TINY = PretrainConfig(  # for real text: "quick" or "default"
-    model=BiLMConfig(word_dim=16, hidden=16, softmax=SoftmaxConfig(samples=8)),
-    batching=Batching(batch_tokens=256, window=32),
-    training=TrainingConfig(epochs=20),
-)
+TINY = {  # for real text: "quick" or "default"
+    "model": {"word_dim": 16, "hidden": 16, "softmax": {"samples": 8}},
+    "batching": {"batch_tokens": 256, "window": 32},
+    "training": {"epochs": 20},
+}
 
 with TemporaryDirectory() as name:
     folder = Path(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +124,11 @@ def test_pretrain_on_a_list_returns_the_model_and_resumes(trained) -> None:
         assert torch.equal(one, other)
     with pytest.raises(elmo.UserError, match="quick, characters"):
         elmo.pretrain(lines, folder / "other", "nothing")
+    with pytest.raises(elmo.ConfigError, match=r"config.model.*hiden"):
+        elmo.pretrain(lines, folder / "other", {"model": {"hiden": 8}})
+    settings = json.loads(json.dumps(asdict(tiny_config())))
+    again = elmo.pretrain(lines, folder / "run", settings, cache=folder / "cache")  # the same run
+    assert again.model.config == model.model.config
     head = (folder / "run" / "README.md").read_text(encoding="utf-8").split("---")[1]
     assert "library_name: elmo" in head
     assert "pipeline_tag: feature-extraction" in head

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ Texts = str | Path | Iterable[Text] | Sequence[Path]
 def pretrain(
     texts_or_sources: Texts,
     out: Path | str,
-    config: PretrainConfig | str = "default",
+    config: PretrainConfig | Mapping[str, Any] | str = "default",
     *,
     held_out: Texts | None = None,
     init_from: Path | str | None = None,
@@ -47,8 +47,10 @@ def pretrain(
             or the names of sources as on the command line: files, patterns, folders, addresses,
             "ag_news", "hf:NAME". One string is the name of a source.
         out: a new or empty folder, or that of the run to resume.
-        config: the name of a preset ("default", "quick", "characters", "stream", "paper") or all
-            settings. With `init_from`, "default" means the settings of that model.
+        config: the name of a preset ("default", "quick", "characters", "stream", "paper") or
+            settings, as a `PretrainConfig` or by section and name, as in a file for `--config`:
+            {"model": {"hidden": 512}, "training": {"epochs": 5}}. What is not named has its
+            default. With `init_from`, "default" means the settings of that model.
         held_out: texts or sources for validation; default: a fraction of the texts.
         init_from: a model whose weights the run starts from; its vocabulary grows.
         word_vectors: a file of vectors to initialise the word embedding from.
@@ -74,7 +76,9 @@ def pretrain(
     """
     if isinstance(config, str) and config not in PRESETS:
         known = ", ".join(PRESETS)
-        raise UserError(f"config: expected {known} or a PretrainConfig; got {config!r:.60}")
+        raise UserError(f"config: expected {known}, or settings; got {config!r:.60}")
+    if isinstance(config, Mapping):
+        config = from_json(PretrainConfig, config, "config")
     if isinstance(config, PretrainConfig):
         allow_tokenizer(config.tokenizer.tokenizer)
     start = None if init_from is None else model_path(init_from)
