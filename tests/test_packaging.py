@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +14,8 @@ import pytest
 
 import elmo
 from elmo.errors import UserError, require_extra
+from elmo.serve.config import ServeConfig
+from elmo.serve.run import SHORTEST_TOKEN, check_exposure
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -56,11 +60,34 @@ def test_shipped_weights_have_a_card_with_their_terms() -> None:
         assert re.search(r"licen[cs]e|non-commercial|terms", text, re.IGNORECASE), folder
 
 
-def test_the_image_serves_as_an_ordinary_user() -> None:
+@pytest.mark.skipif(os.name == "nt", reason="the command of the image is a POSIX one")
+def test_the_image_serves_as_an_ordinary_user_with_a_token(tmp_path) -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    commands = [line for line in lines if line.startswith(("USER", "CMD"))]
-    assert commands[0] == "USER elmo"
-    assert commands[1].startswith('CMD ["elmo", "serve"')
+    user, command = [line for line in lines if line.startswith(("USER", "CMD"))]
+    assert user == "USER elmo"
+    stub = tmp_path / "elmo"
+    stub.write_text('#!/bin/sh\necho "$ELMO_SERVE_TOKEN" "$@"\n')
+    stub.chmod(0o755)
+    path = os.pathsep.join((str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]))
+
+    def run(**environment: str) -> list[str]:
+        arguments = json.loads(command.removeprefix("CMD "))
+        done = subprocess.run(
+            arguments, env={"PATH": path, **environment}, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    given = "a-token-of-the-user-1234"
+    token, *served = run()
+    assert served == ["serve", "--host", "0.0.0.0", "--port", "8000"]
+    assert run(ELMO_SERVE_TOKEN=given) == [given, *served]
+    assert run()[0] != token
+    # What the server itself asks of such an address and such a token.
+    config = ServeConfig(host="0.0.0.0")
+    check_exposure(config, token)
+    with pytest.raises(UserError, match="token"):
+        check_exposure(config, None)
+    assert len(token) >= SHORTEST_TOKEN
 
 
 def test_workflows_are_valid() -> None:
