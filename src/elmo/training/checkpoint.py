@@ -73,7 +73,7 @@ def check_same_job(folder: Path, before: Json, now: Json) -> None:
     """Refuse to resume a job with other settings or inputs than it was started with."""
     if changed := differences(before, now):
         raise UserError(
-            f"{folder}: holds an unfinished job that differs from this command:\n  "
+            f"{folder}: holds a job that differs from this command:\n  "
             + "\n  ".join(changed)
             + "\nGive what it was started with to resume it, use --fresh to start over, or choose "
             "another --out"
