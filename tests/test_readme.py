@@ -1,4 +1,7 @@
-"""The commands of README and docs parse, their Python blocks compile, and the README's run."""
+"""The commands and the Python blocks of README and docs run, on small data.
+
+Always those of the README and of short pages; those of all pages with ELMO_SOAK=1.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import os
 import re
 import runpy
 import shlex
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests import small_world
 from tests.official.golden_elmo import golden
 from tests.run_blocks import python_blocks, run_page
 from tests.training.conftest import tiny_config, write_corpus
 
-from elmo.cli.main import COMMANDS, parse
+from elmo.cli.main import COMMANDS, main, parse
 from elmo.training.pretrain import pretrain
 
 ROOT = Path(__file__).parents[1]
@@ -31,10 +37,14 @@ BLOCKS = [block for text in TEXTS.values() for block in FENCED.findall(text)]
 LONG = pytest.mark.skipif("ELMO_SOAK" not in os.environ, reason="set ELMO_SOAK=1 to run all pages")
 
 
-def commands() -> list[list[str]]:
-    lines = [line for block in BLOCKS for line in block.splitlines() if line.startswith("elmo ")]
+def commands_of(blocks: list[str]) -> list[list[str]]:
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("elmo ")]
     split = [shlex.split(line, comments=True)[1:] for line in lines]
     return list({" ".join(command): command for command in split}.values())
+
+
+def commands() -> list[list[str]]:
+    return commands_of(BLOCKS)
 
 
 def test_there_are_commands_to_check():
@@ -60,24 +70,88 @@ def test_every_python_block_compiles(page):
         compile(block, page, "exec")
 
 
+SHORT = {"README.md", "docs/index.md"}
+"""Pages that run with every `make test`."""
+ELSEWHERE = {
+    "docs/public-models.md": "downloads",
+    "docs/public-models-many-langs.md": "downloads; tests/official/test_many_langs.py",
+    "docs/serve.md": "needs a server; tests/serve and tests/explore",
+    "docs/scaling.md": "a line of a longer program; tests/embed/test_ray.py",
+}
+"""Pages whose Python blocks run elsewhere, if at all."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world") / "small"
+    small_world.make(folder)
+    return folder
+
+
+@pytest.fixture
+def inside(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the small world, and the process in it."""
+    folder = tmp_path / "work"
+    shutil.copytree(world, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ELMO_DATA", str(folder / "data"))
+    return folder
+
+
+def pages_with(content: dict[str, bool]) -> list[object]:
+    """Pages that have something to run; long ones are marked."""
+    return [
+        page if page in SHORT else pytest.param(page, marks=LONG)
+        for page, wanted in content.items()
+        if wanted
+    ]
+
+
 @pytest.mark.parametrize(
     "page",
-    [
-        "README.md",
-        *(
-            pytest.param(page, marks=LONG)
-            for page in (
-                "docs/guides/five-minutes.md",
-                "docs/guides/own-text.md",
-                "docs/integrations.md",
-            )
-        ),
-    ],
+    pages_with(
+        {page: bool(python_blocks(text)) and page not in ELSEWHERE for page, text in TEXTS.items()}
+    ),
 )
-def test_blocks_run_and_print_what_the_page_says(page, tmp_path, monkeypatch, recwarn):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+def test_blocks_run_and_print_what_the_page_says(page, inside, recwarn):
     run_page(TEXTS[page], page)
+
+
+def why_not(command: list[str]) -> str | None:
+    """Why a command of the docs cannot run here."""
+    words = " ".join(command)
+    if any(mark in words for mark in ("s3://", "hf:", "https://", "manylangs/")):
+        return "needs the network"
+    if command[0] == "serve":
+        return "runs until it is stopped; tests/serve"
+    if "$ELMO_DATA" in words or command[0] == "probe" or command[:2] == ["study", "paper"]:
+        return "needs large corpora; tests/tasks"
+    if "spacy:" in words and find_spec("spacy") is None:
+        return "spaCy is not installed"
+    if "sentence-transformers" in words and find_spec("sentence_transformers") is None:
+        return "sentence-transformers is not installed"
+    return None
+
+
+@pytest.mark.parametrize(
+    "page",
+    pages_with({page: bool(commands_of(FENCED.findall(text))) for page, text in TEXTS.items()}),
+)
+def test_commands_run(page, inside, capsys):
+    ran, stand_ins = 0, {"runs/news", "runs/general"}
+    for command in commands_of(FENCED.findall(TEXTS[page])):
+        long = command[0] == "study" and "ELMO_SOAK" not in os.environ
+        if long or why_not(command):
+            continue
+        out = command[command.index("--out") + 1] if "--out" in command else ""
+        if out in stand_ins:
+            shutil.rmtree(out)
+            stand_ins.discard(out)
+        status = main(command)
+        assert status == 0, f"elmo {shlex.join(command)}: {capsys.readouterr().err[-2000:]}"
+        ran += 1
+    assert ran or all(map(why_not, commands_of(FENCED.findall(TEXTS[page]))))
 
 
 def test_the_readme_is_short():

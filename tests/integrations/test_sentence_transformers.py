@@ -25,7 +25,7 @@ def test_encode_save_and_load(tmp_path, capsys) -> None:
     expected = elmo.Embedder.from_pretrained().encode(TEXTS, pooling="mean+max", normalize=True)
     np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-5)
     np.testing.assert_allclose(model.encode(TEXTS[0]), expected[0], atol=1e-5)
-    assert model.get_embedding_dimension() == 512
+    assert model.get_embedding_dimension() == 1024  # mean and maximum of 512
     assert float(model.similarity(model.encode(TEXTS[:1]), model.encode(TEXTS[:1]))) > 0.999
     model.save_pretrained(str(tmp_path / "saved"))
     again = package.SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)

@@ -1,0 +1,105 @@
+"""A folder in which the commands of the docs run: the files and models that they name, small."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.official.golden_elmo import State, golden
+from tests.training.conftest import tiny_config
+
+from elmo.study.news import NewsItem, generate_news
+from elmo.text.ag_news import LABELS
+from elmo.training.pretrain import pretrain
+
+GERMAN = ("Die Bank erhöhte die Zinsen.", "Wir saßen auf der Bank am Fluss.")
+ARABIC = ("رفع البنك أسعار الفائدة.", "جلسنا على ضفة النهر.")
+CHINESE = ("银行提高了利率。", "我们坐在河岸上。")
+
+
+def make(folder: Path) -> None:
+    """Write everything, from generated news, into a new folder with ag_news under `data`."""
+    folder.mkdir()
+    train, test = generate_news(240, 0), generate_news(40, 0, part="test")
+    texts = [item.text for item in train]
+    for name in ("texts.txt", "notes.txt", "corpus.txt", "new.txt"):
+        write_lines(folder / name, texts[:60])
+    for name, lines in (("de.txt", GERMAN), ("ar.txt", ARABIC), ("zh.txt", CHINESE)):
+        write_lines(folder / name, [f"{line} {number}" for number in range(60) for line in lines])
+    (folder / "corpus").mkdir()
+    for number in (1, 2):
+        with gzip.open(folder / f"corpus/{number}.jsonl.gz", "wt", encoding="utf-8") as stream:
+            stream.writelines(json.dumps({"body": text}) + "\n" for text in texts[number::2])
+    write_lines(folder / "texts.jsonl", [json.dumps({"text": text}) for text in texts[:60]])
+    write_news(folder / "data/ag_news/train.csv", train)
+    write_news(folder / "data/ag_news/test.csv", test)
+    with (folder / "mail.csv").open("w", newline="", encoding="utf-8") as stream:
+        table = csv.writer(stream)
+        table.writerow(("folder", "body"))
+        table.writerows((item.label, item.text) for item in train)
+    words = sorted({word for text in texts for word in text.split()})
+    numbers = " ".join(["0.5", "-0.25"] * 50)
+    write_lines(folder / "glove.6B.100d.txt", [f"{word.lower()} {numbers}" for word in words[:200]])
+    write_lines(folder / "vocab.txt", words[:20])
+    (folder / "wide.toml").write_text("[model]\nhidden = 512\nword_dim = 512\n")
+    write_tasks(folder)
+    write_official(folder)
+    for run in ("runs/news", "runs/general"):
+        config = tiny_config()
+        pretrain([str(folder / "texts.txt")], folder / run, config, cache=folder / "cache")
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_news(path: Path, items: list[NewsItem]) -> None:
+    """Class, title and description, as AG News has them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, quoting=csv.QUOTE_ALL).writerows(
+            (LABELS.index(item.label) + 1, "A title", item.text) for item in items
+        )
+
+
+def write_tasks(folder: Path) -> None:
+    """Tagged sentences and pairs of texts."""
+    rows = (("Oil", "NOUN"), ("prices", "NOUN"), ("fell", "VERB"), (".", "PUNCT"))
+    sentence = "\n".join(
+        f"{number}\t{word}\t_\t{tag}\t_\t_\t{number - 1}\t_\t_\t_"
+        for number, (word, tag) in enumerate(rows, start=1)
+    )
+    for part in ("train", "dev", "test"):
+        (folder / f"en_ewt-ud-{part}.conllu").write_text(f"{sentence}\n\n" * 20)
+    pairs = [
+        (f"A man sleeps {number} times .", "He is awake .", ("yes", "no")[number % 2])
+        for number in range(40)
+    ]
+    for name in ("snli.tsv", "dev.tsv", "test.tsv"):
+        lines = ["sentence1\tsentence2\tlabel", *("\t".join(pair) for pair in pairs)]
+        write_lines(folder / name, lines)
+    rated = [
+        {"sentence1": first, "sentence2": second, "score": number % 6}
+        for number, (first, second, _) in enumerate(pairs)
+    ]
+    write_lines(folder / "sts.jsonl", [json.dumps(row) for row in rated])
+
+
+def write_official(folder: Path) -> None:
+    """Two official files, and what the originals make of some sentences, the state carried."""
+    import h5py
+    import numpy as np
+
+    weights = golden()
+    weights.write(folder / "elmo_small")
+    sentences = ["Oil prices fell .", "It rained ."]
+    write_lines(folder / "sentences.txt", sentences)
+    state: State = {}
+    with h5py.File(folder / "activations.hdf5", "w") as file:
+        for number, sentence in enumerate(sentences):
+            layers, state = weights.read(sentence.split(), state)
+            values: Any = np.asarray(layers, np.float32)
+            file.create_dataset(str(number), values.shape, "float32", values)
