@@ -23,7 +23,7 @@ install: $(INSTALLED)  ## Create .venv with the package (editable) and the tools
 
 $(INSTALLED): pyproject.toml | $(BIN)
 	$(PIP) ".[test]"
-	@touch $@ $(STUDY_INSTALLED)
+	@touch $@ $(STUDY_INSTALLED) $(DOCS_INSTALLED)
 
 $(STUDY_INSTALLED): pyproject.toml | $(BIN)
 	$(PIP) ".[study]"
@@ -40,7 +40,7 @@ $(BIN):
 study: $(STUDY_INSTALLED)  ## Run the study on generated texts in minutes, or on AG News: make study DATA=ag_news
 	$(BIN)/elmo study $(DATA) --out $(STUDY) $(STUDY_FLAGS)
 
-test: lint types imports pytest wheel  ## Run all checks, as CI does
+test: lint types imports pytest wheel docs  ## Run all checks, as CI does
 
 lint: $(INSTALLED)  ## Check style and formatting (ruff)
 	$(BIN)/ruff check .
@@ -66,7 +66,7 @@ wheel: $(INSTALLED)  ## Build the wheel, install it in a clean environment, impo
 
 # Notebooks are executed while the pages are built; a warning is an error.
 docs: $(DOCS_INSTALLED)  ## Build the documentation into build/docs
-	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
+	$(BIN)/python -m sphinx --quiet --jobs auto -W --keep-going -b html docs build/docs
 
 newcomer:  ## Play the newcomer: wheel, fresh environment, each block of the README, each example
 	tests/newcomer.sh
