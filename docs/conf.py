@@ -11,28 +11,24 @@ author = copyright = "The elmo contributors"
 version = release = elmo.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["results/*", "performance/*"]
-suppress_warnings = [
-    "myst.header",  # results and experiments have headings of their own levels
-    "myst.xref_missing",  # links to files of the repository that are no pages
-]
 
 html_theme = "furo"
 html_title = f"elmo {release}"
-html_extra_path: list[str] = []
 html_theme_options = {"navigation_with_keys": True}
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 3
 default_role = "code"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
 nb_execution_mode = "force"
+nb_execution_in_temp = True  # what a notebook writes does not stay
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

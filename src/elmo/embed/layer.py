@@ -39,7 +39,7 @@ class ElmoLayer(nn.Module):
     >>> elmo = ElmoLayer.from_pretrained(mix="trainable")
     >>> vectors, mask = elmo(["Oil prices fell .", "It rained ."])
     >>> vectors.shape, mask.sum(1).tolist()
-    (torch.Size([2, 4, 256]), [4, 3])
+    (torch.Size([2, 4, 512]), [4, 3])
 
     For a second mix of the same layers, as at the output of a network, call `layers` and pass them
     to a `LayerMix` of your own. If the mix is regularised, add `mix.penalty()` to the loss.

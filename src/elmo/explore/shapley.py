@@ -77,7 +77,7 @@ def contributions(
             `classifier.predict_proba`.
 
     Example:
-        >>> contributions(load_classifier(), "Oil prices fell on Monday .").values
+        >>> contributions(TextClassifier.from_pretrained(), "Oil prices fell on Monday .").values
     """
     words = classifier.language_model.words(text)
     if not 1 <= len(words) <= MOST_WORDS:
