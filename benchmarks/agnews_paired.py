@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
-from elmo.classify.classifier import load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import LearningConfig
 from elmo.classify.data import development_split, encode_labels, label_names, read_labelled
 from elmo.classify.metrics import compare
@@ -45,7 +45,7 @@ def main() -> None:
     print("|---|---|---|---|---|")
     found: list[NDArray[np.float32]] = []
     for path in given.classifiers:
-        found.append(load_classifier(path).predict_proba(test.texts))
+        found.append(TextClassifier.from_pretrained(path).predict_proba(test.texts))
         right = found[-1].argmax(1) == gold
         paired = compare(right, control)
         counts = f"{(right & ~control).sum()} | {(control & ~right).sum()}"

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from elmo.classify.classifier import load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.embed.config import EncodeConfig, Layer
 from elmo.embed.embedder import Embedder
 from elmo.embed.files import embed_text
@@ -157,7 +157,7 @@ def prediction_milliseconds(source: str, threads: int) -> float:
     """The median over texts, each predicted alone."""
     keep_freed_memory()
     torch.set_num_threads(threads)
-    classifier = load_classifier()
+    classifier = TextClassifier.from_pretrained()
     texts = islice(read_documents(resolve([source]), ReadOptions()), WARM_UP + SENTENCES)
     took: list[float] = []
     for text in texts:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
-from elmo.classify.classifier import load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.classify.data import read_labelled
 from elmo.cli.main import main
 from elmo.config import BILM, CLASSIFIER, Count, Range, check, from_json, nearest, to_json
@@ -259,7 +259,7 @@ def test_words_that_the_bilm_does_not_know_have_vectors_of_their_own() -> None:
 
 
 def test_news_of_today_are_told_apart() -> None:
-    assert load_classifier().predict(list(NEWS.values())).tolist() == list(NEWS)
+    assert TextClassifier.from_pretrained().predict(list(NEWS.values())).tolist() == list(NEWS)
 
 
 def test_the_commands_work_without_a_model(
@@ -281,7 +281,7 @@ def test_it_is_as_good_as_its_card_says() -> None:
         pytest.skip("ELMO_DATA does not name a folder with AG News")
     data = read_labelled("ag_news:test")
     texts, labels = data.texts[:1000], (data.labels or [])[:1000]
-    accuracy = load_classifier().evaluate(texts, labels).metrics.accuracy
+    accuracy = TextClassifier.from_pretrained().evaluate(texts, labels).metrics.accuracy
     claimed = json.loads((CLASSIFIER / "metrics_test.json").read_text())["accuracy"]["value"]
     assert accuracy.low <= claimed <= accuracy.high
 

@@ -30,11 +30,12 @@ from elmo.model_folder import (
     ModelDescription,
     Precision,
     Text,
-    card_head,
     describe_model,
     is_many_langs,
     is_official,
     load_folder,
+    model_card,
+    model_facts,
     other_stages,
     parameter_count,
     save_config,
@@ -447,23 +448,19 @@ class LanguageModel:
         folder = Path(path)
         if folder.exists():
             raise UserError(f"{folder}: already exists; choose another folder or remove it")
-        config, source = self.model.config, ""
+        config, origins = self.model.config, list[Path]()
         if self.path is not None and (is_official(self.path) or is_many_langs(self.path)):
-            source = "".join(
-                f"| weights | {origin.name}, sha256 `{sha256(origin)}` |\n"
-                for origin in weights_files(self.path)
+            origins = weights_files(self.path)
+        quality = ""
+        if config.softmax.loss == "none":
+            quality = (
+                "Made from published files, which hold no softmax: the model embeds words, but "
+                "does not predict them.\n"
             )
-        without_softmax = (
-            "\nMade from published files, which hold no softmax: the model embeds words, but does "
-            "not predict them.\n"
-        )
-        card = card_head("feature-extraction") + (
-            "# A bidirectional language model (ELMo)\n\n| | |\n|---|---|\n"
-            f"| input | {config.input} |\n"
-            f"| layers | {config.layers} per direction, {config.hidden} cells, output "
-            f"{config.width} |\n"
-            f"| parameters | {parameter_count(self.model):,} |\n"
-            f"{source}{without_softmax if config.softmax.loss == 'none' else ''}"
+        files = [f"{origin.name}, sha256 `{sha256(origin)}`" for origin in origins]
+        facts = model_facts(self.model) | ({"weights": "; ".join(files)} if files else {})
+        card = model_card(
+            "feature-extraction", "A bidirectional language model (ELMo)", facts, quality
         )
         with atomic_folder(folder) as temporary:
             save_config(temporary, config, self.tokenizer, other_stages(self.config))

@@ -8,6 +8,7 @@ weights are read or written: describing a folder takes a few milliseconds withou
 from __future__ import annotations
 
 import math
+import platform
 import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from safetensors import SafetensorError, safe_open
 
+import elmo
 from elmo.bilm.config import BiLMConfig
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
@@ -72,9 +74,28 @@ def require_inside(folder: Path, path: Path) -> None:
         raise UserError(f"{path}: leads out of the model folder; a model holds its own files")
 
 
-def card_head(task: str) -> str:
-    """The YAML head of a model card that hubs read; say there what licence your model has."""
-    return f"---\nlibrary_name: elmo\npipeline_tag: {task}\ntags:\n- elmo\n- bilm\n---\n\n"
+def model_card(
+    task: str, title: str, facts: Mapping[str, object], quality: str = "", command: str = ""
+) -> str:
+    """A model card in Markdown, with the YAML head that hubs read.
+
+    Args:
+        task: The hub's name for what the model does, such as "text-classification".
+        facts: Rows of the first table.
+        quality: A section in Markdown.
+        command: How the model was made, if by a command.
+    """
+    import torch
+
+    head = f"---\nlibrary_name: elmo\npipeline_tag: {task}\ntags:\n- elmo\n- bilm\n---\n"
+    table = "| | |\n|---|---|\n" + "".join(f"| {key} | {fact} |\n" for key, fact in facts.items())
+    made = f"```\n{command}\n```\n\n" if command else ""
+    made += f"elmo {elmo.__version__}, torch {torch.__version__}, Python "
+    made += (
+        f"{platform.python_version()},\n{platform.machine()}, {torch.get_num_threads()} threads.\n"
+    )
+    sections = [head, f"# {title}\n", table, quality, "## Made with\n", made]
+    return "\n".join(section for section in sections if section)
 
 
 # config.json
@@ -141,6 +162,16 @@ def _read_settings(folder: Path) -> tuple[Json, BiLMConfig, TokenizerConfig]:
 def model_tensors(model: BiLM) -> dict[str, Tensor]:
     """The parameters by name; where two names mean one tensor, only the first."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def model_facts(model: BiLM) -> dict[str, str]:
+    """Input, layers and size of a biLM, for its card."""
+    config = model.config
+    return {
+        "input": config.input,
+        "layers": f"{config.layers} per direction, {config.hidden} cells, output {config.width}",
+        "parameters": f"{parameter_count(model):,}",
+    }
 
 
 def parameter_count(model: BiLM) -> int:

@@ -22,7 +22,6 @@ from tests.classify.toy import WORDS, toy_config, toy_model, toy_texts
 from elmo.classify.classifier import (
     DESCRIPTION,
     TextClassifier,
-    load_classifier,
     write_evaluation,
 )
 from elmo.classify.training import train, train_classifier
@@ -52,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 def test_saved_and_loaded_it_says_the_same(tmp_path: Path, mix: str) -> None:
     classifier = trained(mix)
     classifier.save_pretrained(tmp_path)
-    loaded = load_classifier(tmp_path)
+    loaded = TextClassifier.from_pretrained(tmp_path)
     expected, found = classifier.predict_proba(TEXTS), loaded.predict_proba(TEXTS)
     np.testing.assert_array_equal(found, expected)
     assert loaded.labels == classifier.labels
@@ -63,7 +62,7 @@ def test_in_bf16_it_is_half_as_large_and_says_nearly_the_same(tmp_path: Path) ->
     classifier = trained()
     for name in ("fp32", "bf16"):
         classifier.save_pretrained(tmp_path / name, precision=name)  # pyright: ignore
-    found = load_classifier(tmp_path / "bf16").predict_proba(TEXTS)
+    found = TextClassifier.from_pretrained(tmp_path / "bf16").predict_proba(TEXTS)
     np.testing.assert_allclose(found, classifier.predict_proba(TEXTS), rtol=0, atol=0.02)
     sizes = [
         (tmp_path / name / "classifier.safetensors").stat().st_size for name in ("bf16", "fp32")
@@ -77,12 +76,12 @@ def test_a_bilm_elsewhere_is_named_with_its_checksum(tmp_path: Path) -> None:
     bilm = tmp_path / "first" / "bilm"
     classifier.save_pretrained(tmp_path / "second", bilm=bilm)
     assert not (tmp_path / "second" / "bilm").exists()
-    found = load_classifier(tmp_path / "second").predict_proba(TEXTS)
+    found = TextClassifier.from_pretrained(tmp_path / "second").predict_proba(TEXTS)
     np.testing.assert_array_equal(found, classifier.predict_proba(TEXTS))
     other = toy_model(seed=9)
     save_weights(bilm / "model.safetensors", other.model)
-    with pytest.raises(UserError, match="not the biLM that the classifier"):
-        load_classifier(tmp_path / "second")
+    with pytest.raises(UserError, match=r"not the biLM that .*second was trained on"):
+        TextClassifier.from_pretrained(tmp_path / "second")
 
 
 def edited(folder: Path, change: Any) -> None:
@@ -95,7 +94,7 @@ def edited(folder: Path, change: Any) -> None:
 def test_what_does_not_fit_is_named(folder: Path) -> None:
     edited(folder, lambda content: content["config"]["network"].update(hidden=9))
     with pytest.raises(UserError, match="hidden"):
-        load_classifier(folder)
+        TextClassifier.from_pretrained(folder)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_what_does_not_fit_is_named(folder: Path) -> None:
 def test_a_description_that_is_wrong_is_told(folder: Path, change: Any, message: str) -> None:
     edited(folder, change)
     with pytest.raises(UserError, match=message):
-        load_classifier(folder)
+        TextClassifier.from_pretrained(folder)
 
 
 def test_links_out_of_the_folder_are_refused(folder: Path, tmp_path_factory: Any) -> None:
@@ -120,16 +119,16 @@ def test_links_out_of_the_folder_are_refused(folder: Path, tmp_path_factory: Any
     (folder / "own_words.txt").rename(outside)
     (folder / "own_words.txt").symlink_to(outside)
     with pytest.raises(UserError, match="leads out of"):
-        load_classifier(folder)
+        TextClassifier.from_pretrained(folder)
 
 
 def test_a_folder_without_a_classifier_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a classifier folder"):
-        load_classifier(tmp_path)
+        TextClassifier.from_pretrained(tmp_path)
 
 
 def test_nothing_learns_in_a_loaded_classifier(folder: Path) -> None:
-    loaded = load_classifier(folder)
+    loaded = TextClassifier.from_pretrained(folder)
     assert not loaded.language_model.model.forward_stack.layers[0].bias.requires_grad  # pyright: ignore
     assert torch.is_grad_enabled()
 

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from tests.classify.toy import toy_model, toy_texts
 from torch.nn import functional
 
-from elmo.classify.classifier import TextClassifier, load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig, LearningConfig
 from elmo.classify.data import cross_validation
 from elmo.classify.linear import (
@@ -163,7 +163,7 @@ def test_the_default_parts_learn_are_saved_and_loaded(tmp_path: Path) -> None:
     assert not trained.history
     assert "solved" in trained.stopped
     classifier.save_pretrained(tmp_path / "out")
-    again = load_classifier(tmp_path / "out")
+    again = TextClassifier.from_pretrained(tmp_path / "out")
     texts = [*toy_texts(9, seed=2).texts, "", "unheard of"]
     found, expected = again.predict_proba(texts), classifier.predict_proba(texts)
     np.testing.assert_allclose(found, expected, atol=2e-3)  # n-gram weights in half precision

@@ -13,11 +13,26 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from elmo.classify.loop import EpochReport
 from elmo.classify.metrics import Metrics, measure
-from elmo.classify.plots import LearningCurves, draw_confusion, draw_learning_curve
+from elmo.classify.plots import draw_confusion, draw_learning_curve
 from elmo.errors import UserError
 
-CURVES = LearningCurves([0.9, 0.5, 0.4], [0.8, 0.6, 0.7], [0.7, 0.845, 0.8])
+
+def epochs(
+    train: list[float], development: list[float], accuracy: list[float]
+) -> list[EpochReport]:
+    return [
+        EpochReport(
+            phase="network", epoch=1 + index, train_loss=train[index],
+            development_loss=development[index], development_accuracy=accuracy[index],
+            development_rows=10, mix_weights=None, gamma=None, seconds=1.0,
+        )
+        for index in range(len(train))
+    ]  # fmt: skip
+
+
+CURVES = epochs([0.9, 0.5, 0.4], [0.8, 0.6, 0.7], [0.7, 0.845, 0.8])
 
 
 def metrics(names: list[str], mistakes: int = 1) -> Metrics:
@@ -106,7 +121,7 @@ def test_any_number_of_classes_with_any_names(tmp_path: Path, classes: int) -> N
 
 
 def test_the_kept_epoch_is_marked(tmp_path: Path, drawn: list[Any]) -> None:
-    draw_learning_curve([1, 2, 3], CURVES, 2, tmp_path / "a.png", "News")
+    draw_learning_curve(CURVES, CURVES[1], tmp_path / "a.png", "News")
     above, below = drawn[0].axes
     texts = [text.get_text() for text in above.texts]
     assert texts == [
@@ -123,15 +138,16 @@ def test_the_kept_epoch_is_marked(tmp_path: Path, drawn: list[Any]) -> None:
 
 
 def test_names_of_lines_that_meet_stay_apart(tmp_path: Path, drawn: list[Any]) -> None:
-    draw_learning_curve([1], LearningCurves([0.5], [0.5], [0.9]), 1, tmp_path / "a.png")
+    curves = epochs([0.5], [0.5], [0.9])
+    draw_learning_curve(curves, curves[0], tmp_path / "a.png")
     heights = [text.xy[1] for text in drawn[0].axes[0].texts[:2]]
     assert abs(heights[0] - heights[1]) >= 0.099
 
 
 def test_losses_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     nan, inf = float("nan"), float("inf")
-    curves = LearningCurves([nan, nan], [0.5, inf], [0.9, 0.25])
-    draw_learning_curve([1, 2], curves, 1, tmp_path / "a.png")
+    curves = epochs([nan, nan], [0.5, inf], [0.9, 0.25])
+    draw_learning_curve(curves, curves[0], tmp_path / "a.png")
     assert png_size(tmp_path / "a.png")[0] > 400
 
 
@@ -141,7 +157,7 @@ def test_the_same_figures_give_the_same_file_without_pyplot(
     # Whoever imports a module that stands for None fails.
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for name in ("a", "b"):
-        draw_learning_curve([1, 2, 3], CURVES, 2, tmp_path / f"{name}.png")
+        draw_learning_curve(CURVES, CURVES[1], tmp_path / f"{name}.png")
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
@@ -153,4 +169,4 @@ def test_without_matplotlib_the_extra_is_named(
 
     monkeypatch.setattr("elmo.errors.importlib.import_module", missing)
     with pytest.raises(UserError, match=re.escape("pip install 'elmo-embeddings[study]'")):
-        draw_learning_curve([1, 2, 3], CURVES, 2, tmp_path / "a.png")
+        draw_learning_curve(CURVES, CURVES[1], tmp_path / "a.png")

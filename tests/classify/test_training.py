@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.classify.toy import TOPICS, toy_config, toy_model, toy_texts
 from torch import nn
 
-from elmo.classify.classifier import load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig, FineTuningConfig
 from elmo.classify.data import LabelledTexts
 from elmo.classify.features import (
@@ -30,13 +30,13 @@ from elmo.classify.features import (
 )
 from elmo.classify.linear import class_balance
 from elmo.classify.loop import (
+    job_of,
     unfinished,
     unfinished_job,
 )
 from elmo.classify.training import (
     Trained,
     classifier_card,
-    job_of,
     train,
     train_classifier,
 )
@@ -59,7 +59,7 @@ each of four epochs."""
 
 
 def job(config: ClassifierConfig = CONFIG, texts: str = "a", bilm: str = "b") -> Json:
-    return job_of(config, texts, bilm, None)
+    return job_of(config, {"texts": texts, "bilm": bilm, "word_vectors": None})
 
 
 def learned(
@@ -438,7 +438,7 @@ def test_a_folder_holds_classifier_figures_pictures_and_card(tmp_path: Path) -> 
     assert made.evaluations["test"].metrics.count == 60
     assert made.evaluations["train"].metrics.count == len(made.trained.split.train)
     assert made.evaluations["test"].metrics.accuracy.value >= 0.9
-    again = load_classifier(out)
+    again = TextClassifier.from_pretrained(out)
     texts = toy_texts(9, seed=2).texts
     expected = made.trained.classifier.predict_proba(texts)
     np.testing.assert_array_equal(again.predict_proba(texts), expected)
@@ -458,7 +458,7 @@ def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> No
         str(tmp_path / "train.csv"), tmp_path / "bilm", tmp_path / "out", toy_config(),
         word_vectors=vectors,
     )  # fmt: skip
-    again = load_classifier(tmp_path / "out")
+    again = TextClassifier.from_pretrained(tmp_path / "out")
     assert again.network.task_embedding is not None
     assert again.network.task_embedding.weight[again.task_vocabulary.id("zebra")].tolist() == [
         3,

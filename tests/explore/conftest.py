@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elmo.classify.classifier import TextClassifier, load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.embed.embedder import Embedder
 from elmo.explore.index import CorpusIndex, CorpusText, build_index
 from elmo.study.news import generate_news
@@ -18,7 +18,7 @@ def embedder() -> Embedder:
 
 @pytest.fixture(scope="session")
 def classifier() -> TextClassifier:
-    return load_classifier()
+    return TextClassifier.from_pretrained()
 
 
 @pytest.fixture(scope="session")

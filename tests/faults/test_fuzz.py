@@ -29,7 +29,7 @@ from tests.faults.mutations import mutated
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
-from elmo.classify.classifier import DESCRIPTION, NETWORK, TASK_WORDS, load_classifier
+from elmo.classify.classifier import DESCRIPTION, NETWORK, TASK_WORDS, TextClassifier
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
 from elmo.model_folder import save_config, save_weights
@@ -113,7 +113,7 @@ def classifier(folder: Path) -> list[Path]:
 
 
 def open_classifier(path: Path) -> object:
-    return load_classifier(path.parent)
+    return TextClassifier.from_pretrained(path.parent)
 
 
 def open_model(path: Path) -> object:

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from elmo.classify.classifier import TextClassifier, load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.embed.embedder import Embedder
 from elmo.serve.app import create_app
 from elmo.serve.config import ServeConfig
@@ -117,4 +117,4 @@ def embedder() -> Embedder:
 
 @pytest.fixture(scope="session")
 def classifier() -> TextClassifier:
-    return load_classifier()
+    return TextClassifier.from_pretrained()

@@ -28,7 +28,6 @@ from elmo.tasks.pairs import (
     fisher_interval,
     pool,
     spearman,
-    train_pairs,
 )
 
 
@@ -131,8 +130,8 @@ def test_an_interrupted_training_ends_with_the_same_bytes(
     config = replace(PAIRS, learning=replace(PAIRS.learning, epochs=2))
 
     def train(out: str) -> Path:
-        return train_pairs(
-            str(tmp_path / "train.tsv"), tmp_path / "bilm", tmp_path / out, config,
+        return PairClassifier(tmp_path / "bilm", config).train_files(
+            str(tmp_path / "train.tsv"), tmp_path / out,
             test=str(tmp_path / "test.tsv"), checkpoint_minutes=0,
         ).folder  # fmt: skip
 

@@ -22,7 +22,7 @@ from elmo.errors import ConfigError, UserError
 from elmo.files import sha256
 from elmo.tasks.config import TaggerConfig, WordsConfig
 from elmo.tasks.data import TaggedTexts
-from elmo.tasks.tagger import TokenTagger, train_tagger
+from elmo.tasks.tagger import TokenTagger
 from elmo.tasks.tags import convert
 
 
@@ -165,8 +165,8 @@ def test_an_interrupted_training_ends_with_the_same_bytes(
     reports: list[object] = []
 
     def train(out: str, *, fresh: bool = False) -> Path:
-        run = train_tagger(
-            str(tmp_path / "train_spans.conll"), tmp_path / "bilm", tmp_path / out, config,
+        run = TokenTagger(tmp_path / "bilm", config).train_files(
+            str(tmp_path / "train_spans.conll"), tmp_path / out,
             test=str(tmp_path / "test_spans.conll"), checkpoint_minutes=0,
             on_report=reports.append, fresh=fresh,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from torch import nn
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.lstm import LSTMState
-from elmo.bilm.model import BatchLoss, BiLM, BiLMState
+from elmo.bilm.model import BatchLoss, BiLM, BiLMState, seeded
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import open_model
 from elmo.model_folder import model_tensors
@@ -37,7 +37,7 @@ from elmo.training.loop import (
     restore,
     save,
 )
-from elmo.training.pretrain import FROZEN_SHARE, fresh_model, pretrain, resume, settings_of
+from elmo.training.pretrain import FROZEN_SHARE, pretrain, resume, settings_of
 
 # How far a run is, worked out by hand.
 
@@ -299,7 +299,8 @@ def test_the_bilm_stays_as_it_is_while_it_is_frozen(official, corpus_file, aroun
     for name, tensor in bilm_tensors(result.model).items():
         assert torch.equal(tensor, start[name]), name
     assert result.position.frozen_perplexity == pytest.approx(result.position.best_perplexity)
-    fresh = fresh_model(config.model, result.model.vocabulary, config.training.seed)
+    with seeded(config.training.seed):
+        fresh = BiLM(config.model, result.model.vocabulary)
     assert not torch.equal(result.model.output.weight, fresh.output.weight)
 
 
@@ -340,7 +341,8 @@ def test_words_that_were_frozen_before_stay_frozen(corpus_file, around, tmp_path
     result = pretrain([str(corpus_file)], tmp_path / "run", config, **around)
     frozen = {name for name, one in result.model.named_parameters() if not one.requires_grad}
     assert frozen == {"token_layer.words.weight"}
-    start = fresh_model(model, result.model.vocabulary, 0)
+    with seeded(0):
+        start = BiLM(model, result.model.vocabulary)
     assert torch.equal(result.model.token_layer.words.weight, start.token_layer.words.weight)
     assert not torch.equal(
         result.model.forward_stack.layers[0].bias, start.forward_stack.layers[0].bias

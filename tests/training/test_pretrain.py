@@ -18,7 +18,7 @@ import torch
 from tests.training.conftest import stop_after, tiny_config, write_corpus
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.bilm.model import BiLM
+from elmo.bilm.model import BiLM, seeded
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import LanguageModel
 from elmo.model_folder import load_tensors
@@ -31,7 +31,6 @@ from elmo.training.pretrain import (
     JsonLog,
     TensorBoardLog,
     adopt,
-    fresh_model,
     pretrain,
     read_run,
     resume,
@@ -436,6 +435,11 @@ WORDS = BiLMConfig(word_dim=4, hidden=4)
 ADAPTIVE = BiLMConfig(
     word_dim=4, hidden=4, softmax=SoftmaxConfig(loss="adaptive", cutoffs=(6, 14), tied=False)
 )
+
+
+def fresh_model(config: BiLMConfig, vocabulary: Vocabulary, seed: int) -> BiLM:
+    with seeded(seed):
+        return BiLM(config, vocabulary)
 
 
 def test_the_seed_alone_decides_the_weights(vocabulary):

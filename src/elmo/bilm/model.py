@@ -112,6 +112,15 @@ class Randomness(NamedTuple):
         return cls(*(torch.Generator(device).manual_seed((start + n) % 2**63) for n in (0, 1)))
 
 
+@contextmanager
+def seeded(seed: int) -> Generator[None]:
+    """Modules built in here have initial weights that the seed alone determines."""
+    # torch.nn draws from the global generator: seed it, then restore it.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 @dataclass(frozen=True)
 class BatchLoss:
     """The loss of each direction, summed over its targets, in nats."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,10 +27,10 @@ from torch import Tensor
 from elmo.classify.config import ClassifierConfig, upgraded
 from elmo.classify.data import LabelledTexts, encode_labels
 from elmo.classify.features import (
-    MAX_WORD_VECTORS,
     OnTexts,
     TokenizedTexts,
     cut_texts,
+    load_word_vectors,
     pooled_layers,
     tokenize_texts,
 )
@@ -53,19 +54,20 @@ from elmo.files import read_json, write_json, write_text
 from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
 from elmo.model_folder import (
     CARD,
+    METRICS,
     VOCABULARY,
     WEIGHTS,
     Precision,
     Text,
-    card_head,
     load_tensors,
+    model_card,
+    other_stages,
     require_inside,
     save_config,
     save_tensors,
     save_weights,
     without_weights,
 )
-from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 2
@@ -79,13 +81,156 @@ DESCRIPTION, LINEAR, NETWORK, TASK_WORDS, BILM = (
 )
 TEXTS_AT_ONCE = 1024
 """Texts that are predicted together; bounds the memory."""
+TITLE = "A text classifier on top of a bidirectional language model (ELMo)"
 SAVED_NAMES = {"task_embedding.weight": "own_words.weight"}
 """Tensors whose name in classifier.safetensors is not that of the module."""
+
+ConfigT = TypeVar("ConfigT")
 
 log = logging.getLogger(__name__)
 
 
-class TextClassifier:
+class Estimator(Generic[ConfigT]):
+    """What is trained on top of a biLM, shaped as scikit-learn asks: parameters, pickle, upload.
+
+    The arguments of the constructor are those of `TextClassifier`.
+    """
+
+    config_class: ClassVar[type[Any]]
+    config_: ConfigT
+    """The settings it was trained with."""
+    language_model: LanguageModel
+
+    def __init__(
+        self,
+        model: Path | str = SHIPPED,
+        config: ConfigT | None = None,
+        *,
+        word_vectors: Path | str | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.word_vectors = word_vectors
+        self.device = device
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor; takes effect with the next `fit`.
+
+        Fields of the config have names too, for grid search: `epochs`, `learning_rate`, …
+        """
+        for name, value in params.items():
+            if name in self.get_params():
+                setattr(self, name, value)
+            elif (changed := _replaced(self.config or self.config_class(), name, value)) is None:
+                known = ", ".join(self.get_params())
+                raise UserError(
+                    f"unknown parameter {name!r}; expected one of {known}, or a field of "
+                    f"{self.config_class.__name__} such as epochs"
+                )
+            else:
+                self.config = changed
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle holds the path of a biLM that was not fine-tuned, not its weights."""
+        state = dict(vars(self))
+        loaded: LanguageModel | None = state.get("language_model")
+        tuned = loaded and cast("Any", self.config_).learning.fine_tuning.fine_tune_epochs
+        if loaded and loaded.path and not tuned and not loaded.custom_tokenizer:
+            state["language_model"] = (model_name(loaded.path), str(loaded.model.device))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(saved := state.get("language_model"), tuple):
+            state["language_model"] = open_model(*cast("tuple[str, str]", saved))
+        vars(self).update(state)
+
+    @abstractmethod
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write a new or empty folder that `from_pretrained` loads."""
+
+    def push_to_hub(self, repo: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload what `save_pretrained` writes to a model hub; see `LanguageModel.push_to_hub`."""
+        from elmo.hub import push_folder
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return push_folder(Path(folder), repo, private=private, token=token)
+
+
+def _replaced(config: Any, name: str, value: object) -> Any:
+    """Settings with one field changed, wherever it is among them; None if no field has the name."""
+    for field in fields(config):
+        inner = getattr(config, field.name)
+        if is_dataclass(inner):
+            changed = _replaced(inner, name, value)
+            if changed is not None:
+                return replace(config, **{field.name: changed})
+        elif field.name == name:
+            return replace(config, **{name: value})
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLMReference:
+    """Which biLM an estimator was trained on."""
+
+    path: str
+    """The folder, relative to the estimator's; "bilm" is inside it."""
+    sha256: str
+    """Of its file of weights."""
+
+
+def empty_folder(path: Path | str) -> Path:
+    """A folder to save to: new, or there and empty."""
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UserError(f"{folder}: expected a new or an empty folder, but it holds files")
+    return folder
+
+
+def save_bilm(
+    folder: Path, loaded: LanguageModel, original: Path | None, precision: Precision = "fp32"
+) -> BiLMReference:
+    """Copy a biLM into an estimator's folder, or refer to its `original` folder."""
+    if original is not None:
+        return BiLMReference(path=str(original.resolve()), sha256=weights_checksum(original))
+    copied = folder / BILM
+    copied.mkdir()
+    stages = {key: stage for key, stage in other_stages(loaded.config).items() if key != METRICS}
+    save_config(copied, loaded.model.config, loaded.tokenizer, stages)
+    loaded.vocabulary.save(copied / VOCABULARY)
+    save_weights(copied / WEIGHTS, loaded.model, precision)
+    return BiLMReference(path=BILM, sha256=weights_checksum(copied))
+
+
+def load_bilm(folder: Path, reference: BiLMReference, device: str) -> LanguageModel:
+    """The biLM that an estimator's folder holds or refers to, if its weights are still the same."""
+    path = Path(reference.path)
+    path = path if path.is_absolute() else _inside(folder, reference.path)
+    loaded = open_model(path, device)
+    if weights_checksum(path) != reference.sha256:
+        raise UserError(
+            f"{path}: not the biLM that {folder} was trained on (its weights have another "
+            "checksum); put the right one there, or train again"
+        )
+    loaded.model.requires_grad_(False)
+    return loaded
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of the folder, which may not lead out of it."""
+    require_inside(folder, folder / name)
+    return folder / name
+
+
+class TextClassifier(Estimator[ClassifierConfig]):
     """Assigns one of several labels to each text: by its n-grams, and by the layers of a biLM.
 
     Shaped like a scikit-learn classifier. Texts are strings or lists of words.
@@ -105,11 +250,9 @@ class TextClassifier:
         >>> classifier = TextClassifier.from_pretrained("topics")
     """
 
+    config_class = ClassifierConfig
     classes_: NDArray[Any]
     """The labels in the order of the columns of `predict_proba`; set by `fit`."""
-    config_: ClassifierConfig
-    """The settings it was trained with."""
-    language_model: LanguageModel
     ngrams: NgramSVM | None
     elmo: PooledRegression | None
     network: ClassifierNetwork | None
@@ -119,19 +262,6 @@ class TextClassifier:
     """The weight of each part in the sum of their scores."""
     labels: tuple[str, ...]
     """The labels as they are saved."""
-
-    def __init__(
-        self,
-        model: Path | str = SHIPPED,
-        config: ClassifierConfig | None = None,
-        *,
-        word_vectors: Path | str | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.model = model
-        self.config = config
-        self.word_vectors = word_vectors
-        self.device = device
 
     @classmethod
     def from_parts(
@@ -165,15 +295,7 @@ class TextClassifier:
         """
         folder = model_path(folder, CLASSIFIER)
         description = describe_classifier(folder)
-        reference = Path(description.bilm.path)
-        bilm = reference if reference.is_absolute() else _inside(folder, description.bilm.path)
-        loaded = open_model(bilm, device)
-        if weights_checksum(bilm) != description.bilm.sha256:
-            raise UserError(
-                f"{bilm}: not the biLM that the classifier in {folder} was trained on (its weights "
-                "have another checksum); put the right one there, or train the classifier again"
-            )
-        loaded.model.requires_grad_(False)
+        loaded = load_bilm(folder, description.bilm, device)
         sizes, labels, config = loaded.model.config, description.labels, description.config
         ngrams = elmo = network = task_vocabulary = None
         part_weights = {"network": 1.0}  # format 1
@@ -202,15 +324,9 @@ class TextClassifier:
             )
             network = network.eval().to(device)
         return cls.from_parts(
-            loaded,
-            labels,
-            config,
-            part_weights,
-            ngrams=ngrams,
-            elmo=elmo,
-            network=network,
-            task_vocabulary=task_vocabulary,
-        )
+            loaded, labels, config, part_weights,
+            ngrams=ngrams, elmo=elmo, network=network, task_vocabulary=task_vocabulary,
+        )  # fmt: skip
 
     def fit(self, texts: Iterable[Text], labels: Iterable[Any]) -> TextClassifier:
         """Train on texts and their labels, of any type whose `str` tells them apart.
@@ -227,14 +343,11 @@ class TextClassifier:
             raise UserError(
                 f"expected one label per text, got {len(rows)} texts and {len(values)} labels"
             )
-        vectors = None
-        if self.word_vectors is not None:
-            vectors = StaticVectors.load(self.word_vectors, MAX_WORD_VECTORS)
         trained = train(
             open_model(self.model, self.device),
             LabelledTexts(rows, names, [f"row {row}" for row in range(len(rows))]),
             self.config or ClassifierConfig(),
-            word_vectors=vectors,
+            word_vectors=load_word_vectors(self.word_vectors),
         ).classifier
         value_of = dict(zip(names, values, strict=True))
         for name, value in vars(trained).items():
@@ -342,10 +455,7 @@ class TextClassifier:
             bilm: Refer to the biLM in this folder, by path and checksum, instead of copying it.
             precision: Of the saved weights; bf16 halves the size.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UserError(f"{folder}: expected a new or an empty folder, but it holds files")
+        folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
         linear = linear_tensors(self.ngrams, self.elmo, self.part_weights)
         save_tensors(folder / LINEAR, linear)
@@ -353,71 +463,15 @@ class TextClassifier:
             saved = _saved_tensors(self.network)
             save_tensors(folder / NETWORK, {name: one.to(dtype) for name, one in saved.items()})
             self.task_vocabulary.save(folder / TASK_WORDS)
-        if bilm is None:
-            loaded, copied = self.language_model, folder / BILM
-            copied.mkdir()
-            own = ("format", "model", "tokenizer", "metrics")
-            stages = {name: stage for name, stage in loaded.config.items() if name not in own}
-            save_config(copied, loaded.model.config, loaded.tokenizer, stages)
-            loaded.model.vocabulary.save(copied / VOCABULARY)
-            save_weights(copied / WEIGHTS, loaded.model, precision)
         description = ClassifierDescription(
             format=FORMAT,
             labels=self.labels,
-            bilm=BiLMReference(
-                path=BILM if bilm is None else str(bilm.resolve()),
-                sha256=weights_checksum(bilm or folder / BILM),
-            ),
+            bilm=save_bilm(folder, self.language_model, bilm, precision),
             config=self.config_,
         )
         write_json(folder / DESCRIPTION, to_json(description))
-        facts = f"Labels: {', '.join(self.labels)}. Parts: {', '.join(self.part_weights)}.\n"
-        title = "# A text classifier on top of a bidirectional language model (ELMo)\n\n"
-        write_text(folder / CARD, card_head("text-classification") + title + facts)
-
-    def push_to_hub(self, repo: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the classifier to a model hub; see `LanguageModel.push_to_hub`."""
-        from elmo.hub import push_folder
-
-        with TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return push_folder(Path(folder), repo, private=private, token=token)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the path of a biLM that was not fine-tuned, not its weights."""
-        state = dict(vars(self))
-        loaded: LanguageModel | None = state.get("language_model")
-        tuned = loaded and self.config_.learning.fine_tuning.fine_tune_epochs
-        if loaded and loaded.path and not tuned and not loaded.custom_tokenizer:
-            state["language_model"] = (model_name(loaded.path), str(loaded.model.device))
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(saved := state.get("language_model"), tuple):
-            state["language_model"] = open_model(*cast("tuple[str, str]", saved))
-        vars(self).update(state)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, as scikit-learn asks for them."""
-        return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
-
-    def set_params(self, **params: Any) -> TextClassifier:
-        """Change arguments of the constructor; takes effect with the next `fit`.
-
-        Fields of the config have names too, for grid search: `parts`, `epochs`, `learning_rate`, …
-        """
-        for name, value in params.items():
-            if name in self.get_params():
-                setattr(self, name, value)
-            elif (changed := _replaced(self.config or ClassifierConfig(), name, value)) is None:
-                known = ", ".join(self.get_params())
-                raise UserError(
-                    f"unknown parameter {name!r}; expected one of {known}, or a field of "
-                    "ClassifierConfig such as parts or epochs"
-                )
-            else:
-                self.config = changed
-        return self
+        facts = {"labels": ", ".join(self.labels), "parts": ", ".join(self.part_weights)}
+        write_text(folder / CARD, model_card("text-classification", TITLE, facts))
 
     def __sklearn_tags__(self) -> Any:
         # Only scikit-learn calls this, so that it stays an optional dependency.
@@ -439,32 +493,9 @@ class TextClassifier:
         )
 
 
-def _replaced(config: Any, name: str, value: object) -> Any:
-    """Settings with one field changed, wherever it is among them; None if no field has the name."""
-    for field in fields(config):
-        inner = getattr(config, field.name)
-        if is_dataclass(inner):
-            changed = _replaced(inner, name, value)
-            if changed is not None:
-                return replace(config, **{field.name: changed})
-        elif field.name == name:
-            return replace(config, **{name: value})
-    return None
-
-
 def load_classifier(folder: Path | str = SHIPPED, device: str = "cpu") -> TextClassifier:
-    """`TextClassifier.from_pretrained`."""
+    """`TextClassifier.from_pretrained`, by its name of version 0.1; until 0.3."""
     return TextClassifier.from_pretrained(folder, device=device)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BiLMReference:
-    """Which biLM a classifier was trained on."""
-
-    path: str
-    """The folder, relative to the classifier's; "bilm" is inside it."""
-    sha256: str
-    """Of its file of weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -533,9 +564,3 @@ def _saved_tensors(network: ClassifierNetwork) -> dict[str, Tensor]:
         SAVED_NAMES.get(name, name): tensor.detach()
         for name, tensor in network.state_dict().items()
     }
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """A file of the folder, which may not lead out of it."""
-    require_inside(folder, folder / name)
-    return folder / name

@@ -85,6 +85,11 @@ def with_pretrained_words(vocabulary: Vocabulary, pretrained: StaticVectors) -> 
     return vocabulary.grown(words, [0] * len(words))
 
 
+def load_word_vectors(path: Path | str | None) -> StaticVectors | None:
+    """Pretrained vectors from a file; None without one."""
+    return None if path is None else StaticVectors.load(path, MAX_WORD_VECTORS)
+
+
 def check_vector_size(pretrained: StaticVectors, task_dim: int) -> None:
     """Refuse pretrained vectors that are longer than the task embeddings."""
     if pretrained.dim > task_dim:

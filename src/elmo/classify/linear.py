@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from elmo.bilm.model import seeded
 from elmo.classify.config import PARTS
 from elmo.errors import UserError
 from elmo.model_folder import require_numbers
@@ -181,8 +182,7 @@ def fit_pooled(
     # Standardised, so that no layer counts more than another because its values are larger.
     mean = sample.mean(0)
     scale = scale.flatten() / (sample.std(0, correction=0) + 1e-3) / sample.shape[1] ** 0.5
-    with torch.random.fork_rng(devices=[]):  # svd_lowrank draws from the global generator
-        torch.manual_seed(0)
+    with seeded(0):  # svd_lowrank draws from the global generator
         size = min(COMPONENTS, *sample.shape)
         _, singular, components = torch.svd_lowrank((sample - mean) * scale, size, niter=2)
     variances = singular**2 / len(sample)

@@ -10,10 +10,10 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -22,14 +22,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW, Optimizer
 
+import elmo
 from elmo.bilm.model import Randomness
 from elmo.classify.config import ClassifierConfig, LearningConfig, upgraded
 from elmo.classify.features import TokenizedTexts, batches_by_length, shuffled_batches
 from elmo.classify.metrics import standard_error
 from elmo.classify.network import TextLayers
-from elmo.config import Json, from_json, to_json
+from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
-from elmo.files import remove_folder, remove_leftovers
+from elmo.files import remove_folder, remove_leftovers, sha256
+from elmo.language_model import weights_checksum
 from elmo.training.checkpoint import (
     check_same_job,
     locked,
@@ -618,6 +620,56 @@ def learn(
     state.restore_kept_weights()
 
 
+class Fitted(NamedTuple):
+    """How a training went."""
+
+    history: list[EpochReport]
+    stopped: str
+    """Why each phase ended."""
+    trouble: str | None
+    """Why the training ended early, if the loss became NaN after a good epoch."""
+    phase: Phase
+    """The last one, whose `read` gives the features as they are now."""
+
+
+def fit(
+    network: LayerReader,
+    objective: Objective,
+    texts: Readable,
+    features: Features | None,
+    model: BiLM | None,
+    config: LearningConfig,
+    *,
+    on_report: Listener = lambda report: None,
+    checkpoints: Checkpoints | None = None,
+) -> Fitted:
+    """Train a network on frozen features and then, if the settings say so, with the biLM."""
+    history = [] if checkpoints is None else checkpoints.history
+    phase: Phase | None = None
+    reasons: list[str] = []
+    trouble: str | None = None
+    rows = len(objective.split.train)
+    try:
+        for phase in phases(network, features, texts, model, config):
+            with nullcontext() if checkpoints is None else checkpoints.watched():
+                learn(network, phase, objective, config, on_report, history, checkpoints)
+            reason = stop_reason(phase, history, rows, config)
+            reasons.append(f"{phase.name} stopped after epoch {len(history)}: {reason}")
+    except LossIsNaNError as error:
+        if not history:
+            raise
+        trouble = str(error)
+    assert phase is not None
+    if model is not None:
+        model.requires_grad_(False)
+    return Fitted(history, "; ".join(reasons), trouble, phase)
+
+
+def needs_features(checkpoints: Checkpoints | None) -> bool:
+    """Whether the first phase is still to be done, which reads frozen features."""
+    return checkpoints is None or checkpoints.phase != FINE_TUNING
+
+
 def rate_falls(
     phase: Phase, history: Sequence[EpochReport], texts: int, config: LearningConfig
 ) -> tuple[int, int]:
@@ -668,7 +720,41 @@ def scores_of(network: LayerReader, phase: Phase, rows: Rows, lengths: Rows) -> 
     return scores[torch.from_numpy(np.argsort(np.concatenate(batches))).to(scores.device)]
 
 
-# The job of a training: its folder of checkpoints.
+# The job of a training: what identifies it, and its folder of checkpoints.
+
+
+def check_run(
+    out: Path, config: Any, mark: str, fresh: bool, reference: bool, checkpoint_minutes: float
+) -> None:
+    """Refuse a training that could not be saved, before anything is read.
+
+    Args:
+        mark: The file by which a folder of this kind is known, so that --fresh deletes no other.
+    """
+    check(config)
+    if out.exists() and not (fresh and (out / mark).is_file()):
+        raise UserError(f"{out}: already exists; choose another --out, or replace it with --fresh")
+    if reference and config.learning.fine_tuning.fine_tune_epochs:
+        raise UserError(
+            "reference: a fine-tuned biLM differs from the one it came from, so it must be saved; "
+            "leave out --reference"
+        )
+    if checkpoint_minutes < 0:
+        raise UserError(f"checkpoint_minutes: cannot be negative, got {checkpoint_minutes}")
+
+
+def job_of(config: object, digests: Json) -> Json:
+    """The identity of a training: its settings and the checksums of its inputs."""
+    settings = to_json(config)
+    # Where layers are stored changes nothing: a smaller machine may resume.
+    settings["learning"]["feature_memory"] = None
+    return {"config": settings, **digests, "version": elmo.__version__}
+
+
+def input_digests(bilm: Path, word_vectors: Path | str | None) -> Json:
+    """Checksums of the biLM and of the file of word vectors."""
+    vectors = None if word_vectors is None else sha256(Path(word_vectors))
+    return {"bilm": weights_checksum(bilm), "word_vectors": vectors}
 
 
 @contextmanager

@@ -44,13 +44,7 @@ class ClassifierNetwork(nn.Module):
         super().__init__()
         self.config = config
         self.mix = LayerMix(config.mix, layers, dim)
-        self.task_embedding: nn.Embedding | None = None
-        if config.task_dim:
-            self.task_embedding = nn.Embedding(task_words, config.task_dim, sparse=True)
-            # Small, so that ELMo dominates at first; words without an embedding add nothing.
-            nn.init.normal_(self.task_embedding.weight, std=0.1)
-            with torch.no_grad():
-                self.task_embedding.weight[UNKNOWN].zero_()
+        self.task_embedding = build_task_embedding(task_words, config.task_dim)
         encoded = self.mix.output_dim + config.task_dim
         self.encoder = build_encoder(config, encoded)
         if self.encoder is not None:
@@ -101,14 +95,16 @@ class ClassifierNetwork(nn.Module):
         return torch.stack([mix.penalty() for mix in self.mixes]).sum()
 
 
-def seeded_network(
-    config: NetworkConfig, seed: int, *, layers: int, dim: int, classes: int, task_words: int
-) -> ClassifierNetwork:
-    """A network whose initial weights are determined by the seed alone."""
-    # torch.nn draws from the global generator: seed it, then restore it.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return ClassifierNetwork(config, layers, dim, classes, task_words)
+def build_task_embedding(words: int, dim: int) -> nn.Embedding | None:
+    """The x of [x; ELMo], which the network trains; None without one."""
+    if not dim:
+        return None
+    embedding = nn.Embedding(words, dim, sparse=True)
+    # Small, so that ELMo dominates at first; words without an embedding add nothing.
+    nn.init.normal_(embedding.weight, std=0.1)
+    with torch.no_grad():
+        embedding.weight[UNKNOWN].zero_()
+    return embedding
 
 
 # Encoders: what reads the words in order before they are pooled.

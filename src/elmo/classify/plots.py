@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.classify.data import printable
+from elmo.classify.loop import EpochReport
 from elmo.classify.metrics import Metrics
 from elmo.errors import require_extra
 from elmo.files import atomic_write
@@ -38,15 +39,6 @@ class _Style(NamedTuple):
 
 
 _STYLES = (_Style(8, 0.95, 10, 12, 8.5), _Style(40, 0.58, 8, 7.5, 5.5), _Style(np.inf, 0.2, 5))
-
-
-class LearningCurves(NamedTuple):
-    """One value per epoch."""
-
-    train_loss: Sequence[float]
-    development_loss: Sequence[float]
-    development_accuracy: Sequence[float]
-    """From 0 to 1."""
 
 
 def draw_confusion(metrics: Metrics, title: str, path: Path) -> None:
@@ -100,39 +92,38 @@ def draw_confusion(metrics: Metrics, title: str, path: Path) -> None:
 
 
 def draw_learning_curve(
-    epochs: Sequence[float],
-    curves: LearningCurves,
-    kept_epoch: float,
-    path: Path,
-    title: str = "Learning curve",
+    history: Sequence[EpochReport], kept: EpochReport, path: Path, title: str = "Learning curve"
 ) -> None:
     """Draw losses above and accuracy below, epoch by epoch, with the epoch marked that is kept."""
-    kept = list(epochs).index(kept_epoch)
-    percent = [100 * value for value in curves.development_accuracy]
+    epochs = [report.epoch for report in history]
+    percent = [100 * report.development_accuracy for report in history]
+    losses = {
+        "training": [report.train_loss for report in history],
+        "development": [report.development_loss for report in history],
+    }
     figure = _figure(6.4, 5.2)
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"hspace": 0.14})
-    losses = {"training": curves.train_loss, "development": curves.development_loss}
     for axes, lines, unit in (
         (above, losses, "loss"),
         (below, {"development": percent}, "accuracy, %"),
     ):
         _draw_lines(axes, epochs, lines, unit)
-        value = lines["development"][kept]
-        axes.axvline(kept_epoch, color=_FAINT, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
+        value = lines["development"][epochs.index(kept.epoch)]
+        axes.axvline(kept.epoch, color=_FAINT, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
         ring = {"color": "white", "markeredgecolor": _BLUE, "markersize": 8, "zorder": 4}
-        axes.plot([kept_epoch], [value], "o", **ring)
-        axes.plot([kept_epoch], [value], "o", color=_BLUE, markersize=4, zorder=5)
+        axes.plot([kept.epoch], [value], "o", **ring)
+        axes.plot([kept.epoch], [value], "o", color=_BLUE, markersize=4, zorder=5)
     ticker: Any = require_extra("matplotlib.ticker", "study")
     whole = ticker.MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
     below.xaxis.set_major_locator(whole)
     below.set_xlabel("epoch", fontsize=10, color=_FAINT)
-    summary = f"epoch {kept_epoch:g} is kept: development accuracy {percent[kept]:.2f}%"
-    _write_titles(above, title, summary)
+    accuracy = f"{kept.development_accuracy:.2%}"
+    _write_titles(above, title, f"epoch {kept.epoch} is kept: development accuracy {accuracy}")
     _save(figure, path)
 
 
 def _draw_lines(
-    axes: Any, epochs: Sequence[float], lines: Mapping[str, Sequence[float]], unit: str
+    axes: Any, epochs: Sequence[int], lines: Mapping[str, Sequence[float]], unit: str
 ) -> None:
     colours = {"training": _ORANGE, "development": _BLUE}
     marker = "o" if len(epochs) <= 30 else None

@@ -7,10 +7,8 @@ is in `elmo.classify.loop`.
 from __future__ import annotations
 
 import logging
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import elmo
+from elmo.bilm.model import BiLM, seeded
+from elmo.classify.classifier import (
+    DESCRIPTION,
+    TITLE,
+    TextClassifier,
+    can_draw,
+    describe_classifier,
+    write_evaluation,
+)
 from elmo.classify.config import ClassifierConfig
 from elmo.classify.data import (
     LabelledTexts,
@@ -34,13 +40,13 @@ from elmo.classify.data import (
     read_labelled,
 )
 from elmo.classify.features import (
-    MAX_WORD_VECTORS,
     FrozenFeatures,
     TokenizedTexts,
     build_task_vocabulary,
     check_vector_size,
     cut_texts,
     init_from_word_vectors,
+    load_word_vectors,
     pooled_layers,
     tokenize_texts,
     with_pretrained_words,
@@ -54,20 +60,20 @@ from elmo.classify.linear import (
     weighted_sum,
 )
 from elmo.classify.loop import (
-    FINE_TUNING,
     STILL_IMPROVING,
     Checkpoints,
     EpochReport,
     Features,
+    Fitted,
     Listener,
-    LossIsNaNError,
-    Phase,
     Task,
+    check_run,
+    fit,
+    input_digests,
+    job_of,
     kept_epoch,
-    learn,
-    phases,
+    needs_features,
     scores_of,
-    stop_reason,
     unfinished_job,
 )
 from elmo.classify.metrics import (
@@ -77,19 +83,17 @@ from elmo.classify.metrics import (
     most_confident_mistakes,
     standard_error,
 )
-from elmo.classify.network import ClassifierNetwork, seeded_network
-from elmo.config import Json, check, to_json
+from elmo.classify.network import ClassifierNetwork
+from elmo.config import check
 from elmo.embed.embedder import Pace
 from elmo.errors import UserError
-from elmo.files import atomic_folder, sha256, write_json_lines, write_text
-from elmo.language_model import open_model, weights_checksum
-from elmo.model_folder import CARD, Precision, card_head
+from elmo.files import atomic_folder, write_json_lines, write_text
+from elmo.language_model import open_model
+from elmo.model_folder import CARD, Precision, model_card
 from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from elmo.bilm.model import BiLM
-    from elmo.classify.classifier import TextClassifier
     from elmo.embed.embedder import Listener as TextListener
     from elmo.language_model import LanguageModel
     from elmo.text.config import ReadOptions
@@ -150,8 +154,6 @@ def train(
         on_texts: called while the biLM reads all texts once.
         checkpoints: where to resume the network from and to save it to.
     """
-    from elmo.classify.classifier import TextClassifier
-
     check(config)
     started = time.monotonic()
     if word_vectors is not None:
@@ -209,7 +211,6 @@ def train(
             checkpoints=checkpoints,
             device=model.device,
         )
-        model.requires_grad_(False)
         scores["network"] = fitted.scores(np.arange(len(words)))
         held_out["network"] = scores["network"][split.development]
 
@@ -226,7 +227,7 @@ def train(
         for some in (plain, calibrated)
     )
     probabilities = weighted_sum(scores, weights).softmax(dim=1).numpy()
-    stopped = "the linear parts are solved exactly" if fitted is None else fitted.stopped
+    stopped = "the linear parts are solved exactly" if fitted is None else fitted.training.stopped
     accuracy = float((probabilities.argmax(1) == classes)[split.train].mean())
     most_frequent = float(np.bincount(classes).max() / len(classes))
     if accuracy < most_frequent + 0.05:
@@ -252,7 +253,7 @@ def train(
             network=None if fitted is None else fitted.network,
             task_vocabulary=None if fitted is None else fitted.vocabulary,
         ),
-        history=[] if fitted is None else fitted.history,
+        history=[] if fitted is None else fitted.training.history,
         split=split,
         probabilities=probabilities,
         held_out=calibrated,
@@ -260,7 +261,7 @@ def train(
         calibration=(before, after),
         seconds=time.monotonic() - started if checkpoints is None else checkpoints.seconds,
         stopped=stopped,
-        trouble=None if fitted is None else fitted.trouble,
+        trouble=None if fitted is None else fitted.training.trouble,
     )
 
 
@@ -272,11 +273,7 @@ class FittedNetwork(NamedTuple):
     """The words that have a task embedding."""
     scores: Callable[[Rows], Tensor]
     """The scores of some texts, (rows, classes)."""
-    history: list[EpochReport]
-    stopped: str
-    """Why each phase ended."""
-    trouble: str | None = None
-    """Why the training ended early, if the loss became NaN after a good epoch."""
+    training: Fitted
 
 
 def fit_network(
@@ -313,14 +310,8 @@ def fit_network(
     if word_vectors is not None:
         vocabulary = with_pretrained_words(vocabulary, word_vectors)
     texts = TokenizedTexts(cut, vocabulary, config.network.task_lower_case)
-    network = seeded_network(
-        config.network,
-        learning.seed,
-        layers=shape[0],
-        dim=shape[1],
-        classes=count,
-        task_words=len(vocabulary),
-    )
+    with seeded(learning.seed):
+        network = ClassifierNetwork(config.network, *shape, count, len(vocabulary))
     if word_vectors is not None and network.task_embedding is not None:
         init_from_word_vectors(network.task_embedding.weight, vocabulary, word_vectors)
     network = network.to(device)
@@ -328,30 +319,16 @@ def fit_network(
     if learning.class_weights == "balanced":
         balance = class_balance(classes[split.train], count).to(device)
     task = Task(texts, classes, split, balance)
-    history = [] if checkpoints is None else checkpoints.history
-    is_tuning = checkpoints is not None and checkpoints.phase == FINE_TUNING
-    phase: Phase | None = None
-    reasons: list[str] = []
-    trouble: str | None = None
-    try:
-        for phase in phases(
-            network, None if is_tuning else features(texts), texts, model, learning
-        ):
-            with nullcontext() if checkpoints is None else checkpoints.watched():
-                learn(network, phase, task, learning, on_report, history, checkpoints)
-            reason = stop_reason(phase, history, len(split.train), learning)
-            reasons.append(f"{phase.name} stopped after epoch {len(history)}: {reason}")
-    except LossIsNaNError as error:
-        if not history:
-            raise
-        trouble = str(error)
-    assert phase is not None
-    last = phase
+    layers = features(texts) if needs_features(checkpoints) else None
+    fitted = fit(
+        network, task, texts, layers, model, learning,
+        on_report=on_report, checkpoints=checkpoints,
+    )  # fmt: skip
 
     def scores(rows: Rows) -> Tensor:
-        return scores_of(network, last, rows, texts.lengths).cpu()
+        return scores_of(network, fitted.phase, rows, texts.lengths).cpu()
 
-    return FittedNetwork(network, vocabulary, scores, history, "; ".join(reasons), trouble)
+    return FittedNetwork(network, vocabulary, scores, fitted)
 
 
 # From files and a biLM's folder to a classifier's folder.
@@ -411,32 +388,18 @@ def train_classifier(
     Raises:
         UserError: the folder exists, or its checkpoints are of another job.
     """
-    from elmo.classify.classifier import describe_classifier, write_evaluation
-
     config, out = config or ClassifierConfig(), Path(out)
-    check(config)
-    if out.exists() and not (fresh and (out / "classifier.json").is_file()):
-        raise UserError(
-            f"{out}: already exists; choose another --out, or replace a classifier with --fresh"
-        )
+    check_run(out, config, DESCRIPTION, fresh, reference, checkpoint_minutes)
     if out.exists():
         describe_classifier(out)  # refuses a folder that is not one of ours
-    if reference and config.learning.fine_tuning.fine_tune_epochs:
-        raise UserError(
-            "reference: a fine-tuned biLM differs from the one it came from, so it must be saved; "
-            "leave out --reference"
-        )
-    if checkpoint_minutes < 0:
-        raise UserError(f"checkpoint_minutes: cannot be negative, got {checkpoint_minutes}")
     loaded = open_model(model, device)
     bilm = loaded.path or Path(model)
     data = read_labelled(sources, read, label_column)
     test_data = read_labelled(test, read, label_column) if test else None
     if test_data is not None:
         check_test_rows(data, test_data)
-    vectors = None if word_vectors is None else StaticVectors.load(word_vectors, MAX_WORD_VECTORS)
-    vectors_sum = None if word_vectors is None else sha256(Path(word_vectors))
-    job = job_of(config, data.digest, weights_checksum(bilm), vectors_sum)
+    vectors = load_word_vectors(word_vectors)
+    job = job_of(config, {"texts": data.digest, **input_digests(bilm, word_vectors)})
     with unfinished_job(out, job, checkpoint_minutes, fresh) as checkpoints:
         trained = train(
             loaded,
@@ -462,19 +425,6 @@ def train_classifier(
     return ClassifierRun(out, trained, evaluations)
 
 
-def job_of(config: ClassifierConfig, texts: str, bilm: str, word_vectors: str | None) -> Json:
-    """The identity of a training: its settings and the checksums of its inputs."""
-    # Where layers are kept changes nothing: a smaller machine may resume.
-    config = replace(config, learning=replace(config.learning, feature_memory=None))
-    return {
-        "config": to_json(config),
-        "texts": texts,
-        "bilm": bilm,
-        "word_vectors": word_vectors,
-        "version": elmo.__version__,
-    }
-
-
 def _evaluations(
     trained: Trained, data: LabelledTexts, test: LabelledTexts | None
 ) -> dict[str, Evaluation]:
@@ -498,20 +448,12 @@ def _evaluations(
 
 def _write_history(trained: Trained, folder: Path) -> None:
     write_json_lines(folder / "log.jsonl", map(asdict, trained.history))
-    from elmo.classify.classifier import can_draw
-
     by_loss = trained.classifier.config_.learning.epochs is None
     kept = kept_epoch(trained.history, by_loss=by_loss)
     if kept is not None and can_draw():
-        from elmo.classify.plots import LearningCurves, draw_learning_curve
+        from elmo.classify.plots import draw_learning_curve
 
-        curves = LearningCurves(
-            [report.train_loss for report in trained.history],
-            [report.development_loss for report in trained.history],
-            [report.development_accuracy for report in trained.history],
-        )
-        epochs = [report.epoch for report in trained.history]
-        draw_learning_curve(epochs, curves, kept.epoch, folder / "learning_curve.png")
+        draw_learning_curve(trained.history, kept, folder / "learning_curve.png")
 
 
 def classifier_card(
@@ -548,34 +490,18 @@ def classifier_card(
             "pooling": config.network.pooling,
             "parameters of the network": f"{parameters:,}",
         }
-    table = "\n".join(f"| {name} | {fact} |" for name, fact in facts.items())
     rows = "\n".join(
         f"| {part} | {one.count:,} | {one.accuracy.value:.4f} | {one.accuracy.low:.4f} to "
         f"{one.accuracy.high:.4f} | {one.macro.precision:.4f} | {one.macro.recall:.4f} | "
         f"{one.macro.f1:.4f} | {one.calibration_error:.4f} |"
         for part, one in ((part, one.metrics) for part, one in evaluations.items())
     )
-    head = card_head("text-classification")
-    return f"""{head}# A text classifier on top of a bidirectional language model (ELMo)
-
-| | |
-|---|---|
-{table}
-
-## Quality
+    quality = f"""## Quality
 
 | part | rows | accuracy | 95% interval | precision | recall | F1 | calibration error |
 |---|---|---|---|---|---|---|---|
 {rows}
 
 Precision, recall and F1 are means over the classes.
-
-## Made with
-
-```
-{command}
-```
-
-elmo {elmo.__version__}, torch {torch.__version__}, Python {platform.python_version()},
-{platform.machine()}, {torch.get_num_threads()} threads.
 """
+    return model_card("text-classification", TITLE, facts, quality, command)

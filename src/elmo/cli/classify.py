@@ -33,6 +33,7 @@ from elmo.errors import UserError
 if TYPE_CHECKING:
     from elmo.classify.loop import EpochReport, StepReport
     from elmo.classify.metrics import Metrics
+    from elmo.embed.mix import LayerMix
 
 LABELLED = "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news."
 EPOCHS_SHOWN = 10
@@ -61,7 +62,23 @@ def classify_train_command() -> Command:
     command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
     add_model(command)
     command.option("--test SOURCE ...", "Labelled texts to measure on.")
-    command.option("--fresh", "Start over: delete the classifier that the folder holds.")
+    add_training(command)
+    command.option(
+        "--saved-precision fp32|bf16",
+        "Of the weights in the folder (default: fp32).",
+        default="fp32",
+        rare=True,
+    )
+    shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
+    aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
+    command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)
+    _add_table(command)
+    return command
+
+
+def add_training(command: Command) -> None:
+    """Options of every training on top of a biLM: vectors, device, what is written, how often."""
+    command.option("--fresh", "Start over: delete what the folder holds.")
     command.option(
         "--word-vectors FILE",
         "Initialise task embeddings from this file (word2vec or GloVe format); its first "
@@ -78,23 +95,12 @@ def classify_train_command() -> Command:
         "--reference", "Refer to the biLM by path and checksum, do not copy it.", rare=True
     )
     command.option(
-        "--saved-precision fp32|bf16",
-        "Of the weights in the folder (default: fp32).",
-        default="fp32",
-        rare=True,
-    )
-    command.option(
         "--checkpoint-minutes N",
         "How often to save the training state (default: 1).",
         type=float,
         default=1.0,
         rare=True,
     )
-    shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
-    aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
-    command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)
-    _add_table(command)
-    return command
 
 
 def _add_table(command: Command) -> None:
@@ -110,19 +116,6 @@ def run_train(args: Arguments) -> int:
 
     set_device(args.device, args.threads)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
-        texts = embedding_progress(display, "texts read by the biLM")
-        show = training_progress(display)
-        track: Callable[[StepReport | EpochReport], None] | None = None
-        if args.tensorboard:
-            from elmo.integrations.tracking import log_to_tensorboard
-
-            track = log_to_tensorboard(args.out.with_name(f"{args.out.name}.tensorboard"))
-
-        def on_report(report: StepReport | EpochReport) -> None:
-            show(report)
-            if track is not None:
-                track(report)
-
         run = train_classifier(
             args.sources,
             args.model,
@@ -135,22 +128,21 @@ def run_train(args: Arguments) -> int:
             precision=args.saved_precision,
             device=args.device,
             command=args.command_line,
-            on_report=on_report,
-            on_texts=texts,
+            on_report=training_progress(display, args, "accuracy"),
+            on_texts=embedding_progress(display, "texts read by the biLM"),
             word_vectors=args.word_vectors,
             fresh=args.fresh,
             checkpoint_minutes=args.checkpoint_minutes,
         )
     trained, network = run.trained, run.trained.classifier.network
-    weights = None if network is None else network.mix.weights
-    gamma = None if network is None else network.mix.gamma
+    mix = None if network is None else network.mix
     if args.json:
         print_json(
             {
                 "folder": str(run.folder),
                 "part_weights": trained.classifier.part_weights,
-                "mix_weights": weights,
-                "gamma": gamma,
+                "mix_weights": mix and mix.weights,
+                "gamma": mix and mix.gamma,
                 "calibration_error": dict(
                     zip(("before", "after"), trained.calibration, strict=True)
                 ),
@@ -177,31 +169,55 @@ def run_train(args: Arguments) -> int:
         print(
             f"calibration error on held-out texts: {before:.4f} before weighting, {after:.4f} after"
         )
-        if weights is not None:
-            shown = ", ".join(f"{weight:.3f}" for weight in weights)
-            print(f"layer weights {shown}; gamma {gamma:.3f}")
-        print(f"{trained.stopped}; trained in {trained.seconds:,.0f} s: {run.folder}")
-    if trained.trouble is not None:
-        sys.stderr.write(f"elmo: {trained.trouble}\n")
-    return 0 if trained.trouble is None else 1
+        print_ending(mix, trained.stopped, trained.seconds, run.folder)
+    return exit_code(trained.trouble)
 
 
-def training_progress(display: ProgressDisplay) -> Callable[[StepReport | EpochReport], None]:
-    """Progress display for a classifier: steps move the bar, epochs are lines."""
+def print_ending(mix: LayerMix | None, stopped: str, seconds: float, folder: Path) -> None:
+    """The last lines of a training: learned layer weights, why it ended, where the model is."""
+    if mix is not None and mix.weights is not None:
+        shown = ", ".join(f"{weight:.3f}" for weight in mix.weights)
+        print(f"layer weights {shown}; gamma {mix.gamma:.3f}")
+    print(f"{stopped}; trained in {seconds:,.0f} s: {safe(str(folder))}")
+
+
+def exit_code(trouble: str | None) -> int:
+    """1, and a line on standard error, if a training ended early because its loss became NaN."""
+    if trouble is not None:
+        sys.stderr.write(f"elmo: {trouble}\n")
+    return 0 if trouble is None else 1
+
+
+def training_progress(
+    display: ProgressDisplay, args: Arguments, measure: str
+) -> Callable[[StepReport | EpochReport], None]:
+    """Progress display for a training: steps move the bar, epochs are lines; TensorBoard if asked.
+
+    Args:
+        measure: What decides between epochs, such as "accuracy".
+    """
     from elmo.classify.loop import StepReport
 
+    track: Callable[[StepReport | EpochReport], None] | None = None
+    if args.tensorboard:
+        from elmo.integrations.tracking import log_to_tensorboard
+
+        track = log_to_tensorboard(args.out.with_name(f"{args.out.name}.tensorboard"))
+
     def show(report: StepReport | EpochReport) -> None:
+        if track is not None:
+            track(report)
         if isinstance(report, StepReport):
             text = (
                 f"{report.phase}: {report.done:6.1%}  loss {report.loss:.3f}  "
-                f"{report.texts_per_second:,.0f} texts/s  {clock(report.seconds_left)} left"
+                f"{report.texts_per_second:,.0f} texts/s  at most {clock(report.seconds_left)} left"
             )
             display.show(text, report.done, 1.0)
         elif report.epoch <= EPOCHS_SHOWN or report.epoch % EPOCHS_SHOWN == 0:
             weights = ", ".join(f"{weight:.2f}" for weight in report.mix_weights or ())
             display.line(
                 f"epoch {report.epoch} ({report.phase}): loss {report.train_loss:.4f}, development "
-                f"loss {report.development_loss:.4f}, accuracy {report.development_accuracy:.4f}"
+                f"loss {report.development_loss:.4f}, {measure} {report.development_accuracy:.4f}"
                 + (f"  layer weights {weights}" if weights else "")
             )
 
@@ -236,7 +252,7 @@ def classify_evaluate_command() -> Command:
 
 def run_evaluate(args: Arguments) -> int:
     """Measure, print, write the files asked for."""
-    from elmo.classify.classifier import load_classifier, write_evaluation
+    from elmo.classify.classifier import TextClassifier, write_evaluation
     from elmo.classify.data import read_labelled
     from elmo.embed.embedder import Pace
     from elmo.files import claim_folder
@@ -245,7 +261,7 @@ def run_evaluate(args: Arguments) -> int:
     set_device(args.device, args.threads)
     if args.out is not None:
         claim_folder(args.out)
-    classifier = load_classifier(args.model, args.device)
+    classifier = TextClassifier.from_pretrained(args.model, device=args.device)
     data = read_labelled(args.sources, args.read, args.labels.label_column)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         pace = Pace(embedding_progress(display), len(data.texts))
@@ -316,7 +332,7 @@ def classify_predict_command() -> Command:
 
 def run_predict(args: Arguments) -> int:
     """Print a line or an object per text."""
-    from elmo.classify.classifier import load_classifier
+    from elmo.classify.classifier import TextClassifier
     from elmo.classify.data import read_unlabelled
     from elmo.explore.shapley import contributions
     from elmo.language_model import UnknownWords
@@ -327,7 +343,7 @@ def run_predict(args: Arguments) -> int:
     if not texts and not sources:
         raise UserError("no text was given; put one in quotes, or use '-' or --files")
     set_device(args.device, args.threads)
-    classifier = load_classifier(args.model, args.device)
+    classifier = TextClassifier.from_pretrained(args.model, device=args.device)
     every_text = chain(texts, read_unlabelled(sources, args.read) if sources else ())
     number = 0
     unknown = UnknownWords(classifier.language_model.vocabulary)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from elmo.cli.display import ProgressDisplay, print_json, safe
-from elmo.cli.embed import embedding_progress
+from elmo.cli.classify import add_training
+from elmo.cli.display import print_json, safe
 from elmo.cli.main import Arguments, Command, add_device, add_model, checked_text
-from elmo.cli.tag import add_task_model, add_training, task_progress
+from elmo.cli.tag import add_task_model, train_task
 from elmo.errors import UserError
 from elmo.tasks.config import PairConfig, ReadPairs
 from elmo.text.config import ReadOptions
@@ -53,48 +52,12 @@ def _add_columns(command: Command) -> None:
 
 def run_train(args: Arguments) -> int:
     """Train, show progress, print the metrics."""
-    from elmo.runtime import set_device
-    from elmo.tasks.pairs import describe_metrics, train_pairs
+    from elmo.tasks.pairs import PairClassifier, describe_metrics
 
-    set_device(args.device, args.threads)
-    with ProgressDisplay("reading", quiet=args.quiet) as display:
-        run = train_pairs(
-            args.sources,
-            args.model,
-            args.out,
-            args.config,
-            development=args.development,
-            test=args.test,
-            columns=args.columns,
-            read=args.read,
-            word_vectors=args.word_vectors,
-            reference=args.reference,
-            fresh=args.fresh,
-            device=args.device,
-            checkpoint_minutes=args.checkpoint_minutes,
-            on_report=task_progress(display, "accuracy or Pearson"),
-            on_texts=embedding_progress(display, "texts read by the biLM"),
-            command=args.command_line,
-        )
-    network = run.classifier.network
-    if args.json:
-        print_json(
-            {
-                "folder": str(run.folder),
-                "metrics": {name: asdict(one) for name, one in run.metrics.items()},
-                "mix_weights": network.mix.weights if network.mixes else None,
-                "stopped": run.fitted.stopped,
-                "seconds": run.seconds,
-                "history": [asdict(report) for report in run.fitted.history],
-            }
-        )
-    else:
-        for name, one in run.metrics.items():
-            print(f"{name}: {describe_metrics(one)}")
-        print(f"{run.fitted.stopped}; trained in {run.seconds:,.0f} s: {safe(str(run.folder))}")
-    if run.fitted.trouble is not None:
-        sys.stderr.write(f"elmo: {run.fitted.trouble}\n")
-    return 0 if run.fitted.trouble is None else 1
+    return train_task(
+        args, PairClassifier, "accuracy or Pearson", "texts",
+        lambda metrics, name: print(f"{name}: {describe_metrics(metrics)}"),
+    )  # fmt: skip
 
 
 def pairs_evaluate_command() -> Command:

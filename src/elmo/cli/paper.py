@@ -44,12 +44,12 @@ def study_paper_command() -> Command:
 
 def run_paper(args: Arguments) -> int:
     """Run what is missing, write results and report, print the findings."""
+    from elmo.classify.features import load_word_vectors
     from elmo.files import read_json
     from elmo.language_model import open_model
     from elmo.runtime import set_device
     from elmo.tasks.paper import RESULTS
     from elmo.tasks.paper import run_paper as run
-    from elmo.tasks.training import load_vectors
 
     set_device(args.device, args.threads)
     if args.report_only:
@@ -61,7 +61,7 @@ def run_paper(args: Arguments) -> int:
                 data_folder(args),
                 args.out,
                 args.config,
-                vectors=load_vectors(args.word_vectors),
+                vectors=load_word_vectors(args.word_vectors),
                 wordnet=args.wordnet,
                 fresh=args.fresh,
                 command=args.command_line,

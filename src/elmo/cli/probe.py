@@ -62,10 +62,10 @@ def data_folder(args: Arguments) -> Path:
 
 def run_probe(args: Arguments) -> int:
     """Probe and print one row per representation."""
+    from elmo.classify.features import load_word_vectors
     from elmo.language_model import open_model
     from elmo.runtime import set_device
     from elmo.tasks.probe import run_probe as run
-    from elmo.tasks.training import load_vectors
 
     set_device(args.device, args.threads)
     found = run(
@@ -73,7 +73,7 @@ def run_probe(args: Arguments) -> int:
         open_model(args.model, args.device),
         data_folder(args),
         args.config,
-        vectors=load_vectors(args.word_vectors),
+        vectors=load_word_vectors(args.word_vectors),
         wordnet=args.wordnet,
     )
     if args.json:

@@ -6,22 +6,21 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
-from elmo.cli.classify import EPOCHS_SHOWN
-from elmo.cli.display import ProgressDisplay, clock, print_json, print_table, safe
-from elmo.cli.embed import embedding_progress
+from elmo.cli.classify import add_training, exit_code, print_ending, training_progress
+from elmo.cli.display import ProgressDisplay, embedding_progress, print_json, print_table, safe
 from elmo.cli.main import Arguments, Command, add_device, add_model, checked_text
 from elmo.errors import UserError
 from elmo.tasks.config import ReadTags, TaggerConfig
 from elmo.text.config import ReadOptions
 
 if TYPE_CHECKING:
-    from elmo.classify.loop import EpochReport, StepReport
     from elmo.tasks.tags import TaggedText, TagMetrics
+    from elmo.tasks.training import TaskModel
 
 SOURCES = "Tagged sentences: files of CoNLL columns, or CoNLL-U if they are named .conllu."
 STYLES = ("bold blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
@@ -55,27 +54,6 @@ def tag_train_command() -> Command:
     return command
 
 
-def add_training(command: Command) -> None:
-    """Options of every training of a task: vectors, device, what is written and how often."""
-    command.option("--fresh", "Start over: delete what the folder holds.")
-    command.option(
-        "--word-vectors FILE",
-        "Initialise task embeddings from this file (word2vec or GloVe format).",
-        type=Path,
-    )
-    add_device(command)
-    command.option(
-        "--reference", "Refer to the biLM by path and checksum, do not copy it.", rare=True
-    )
-    command.option(
-        "--checkpoint-minutes N",
-        "How often to save the training state (default: 1).",
-        type=float,
-        default=1.0,
-        rare=True,
-    )
-
-
 def _add_columns(command: Command) -> None:
     command.settings("columns", ReadTags(), "tag_column", section="columns")
     command.settings("read", ReadOptions(), section="read")
@@ -88,73 +66,55 @@ def add_task_model(command: Command, what: str) -> None:
 
 def run_train(args: Arguments) -> int:
     """Train, show progress, print the metrics."""
+    from elmo.tasks.tagger import TokenTagger
+
+    return train_task(args, TokenTagger, "accuracy or F1", "sentences", print_tag_metrics)
+
+
+def train_task(
+    args: Arguments,
+    task: type[TaskModel[Any, Any, Any]],
+    measure: str,
+    rows: str,
+    print_metrics: Callable[[Any, str], None],
+) -> int:
+    """Train a tagger or a pair classifier from files, show progress, print the metrics."""
     from elmo.runtime import set_device
-    from elmo.tasks.tagger import train_tagger
 
     set_device(args.device, args.threads)
+    model = task(args.model, args.config, word_vectors=args.word_vectors, device=args.device)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
-        run = train_tagger(
+        run = model.train_files(
             args.sources,
-            args.model,
             args.out,
-            args.config,
             development=args.development,
             test=args.test,
             columns=args.columns,
             read=args.read,
-            word_vectors=args.word_vectors,
             reference=args.reference,
             fresh=args.fresh,
-            device=args.device,
             checkpoint_minutes=args.checkpoint_minutes,
-            on_report=task_progress(display, "accuracy or F1"),
-            on_texts=embedding_progress(display, "sentences read by the biLM"),
+            on_report=training_progress(display, args, measure),
+            on_texts=embedding_progress(display, f"{rows} read by the biLM"),
             command=args.command_line,
         )
-    mix = run.tagger.network.mix
+    fitted, mix = run.fitted, next(iter(model.network.mixes), None)
     if args.json:
         print_json(
             {
                 "folder": str(run.folder),
-                "metrics": {name: asdict(one) for name, one in run.metrics.items()},
-                "mix_weights": mix.weights if run.tagger.network.mixes else None,
-                "stopped": run.fitted.stopped,
+                "metrics": {name: asdict(metrics) for name, metrics in run.metrics.items()},
+                "mix_weights": mix and mix.weights,
+                "stopped": fitted.stopped,
                 "seconds": run.seconds,
-                "history": [asdict(report) for report in run.fitted.history],
+                "history": [asdict(report) for report in fitted.history],
             }
         )
     else:
-        for name, one in run.metrics.items():
-            print_tag_metrics(one, name)
-        if run.tagger.network.mixes and mix.weights is not None:
-            shown = ", ".join(f"{weight:.3f}" for weight in mix.weights)
-            print(f"layer weights {shown}; gamma {mix.gamma:.3f}")
-        print(f"{run.fitted.stopped}; trained in {run.seconds:,.0f} s: {safe(str(run.folder))}")
-    if run.fitted.trouble is not None:
-        sys.stderr.write(f"elmo: {run.fitted.trouble}\n")
-    return 0 if run.fitted.trouble is None else 1
-
-
-def task_progress(
-    display: ProgressDisplay, measure: str
-) -> Callable[[StepReport | EpochReport], None]:
-    """Progress display for a task: steps move the bar, epochs are lines."""
-    from elmo.classify.loop import StepReport
-
-    def show(report: StepReport | EpochReport) -> None:
-        if isinstance(report, StepReport):
-            text = (
-                f"{report.phase}: {report.done:6.1%}  loss {report.loss:.3f}  "
-                f"{report.texts_per_second:,.0f} texts/s  at most {clock(report.seconds_left)} left"
-            )
-            display.show(text, report.done, 1.0)
-        elif report.epoch <= EPOCHS_SHOWN or report.epoch % EPOCHS_SHOWN == 0:
-            display.line(
-                f"epoch {report.epoch} ({report.phase}): loss {report.train_loss:.4f}, development "
-                f"loss {report.development_loss:.4f}, {measure} {report.development_accuracy:.4f}"
-            )
-
-    return show
+        for name, metrics in run.metrics.items():
+            print_metrics(metrics, name)
+        print_ending(mix, fitted.stopped, run.seconds, run.folder)
+    return exit_code(fitted.trouble)
 
 
 def print_tag_metrics(metrics: TagMetrics, name: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo.classify.classifier import TextClassifier, load_classifier
+from elmo.classify.classifier import TextClassifier
 from elmo.config import BILM, CLASSIFIER, Json
 from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import Embedder, Progress, Vectors
@@ -90,7 +90,7 @@ class ServerState:
         if classifier is None and not config.models:
             classifier = str(CLASSIFIER)
         if classifier is not None:
-            self.classifier = load_classifier(classifier, config.device)
+            self.classifier = TextClassifier.from_pretrained(classifier, device=config.device)
         for name, path in named.items():
             self._cards[name] = _card(name, path, self.embedders[name])
         for embedder in self.embedders.values():

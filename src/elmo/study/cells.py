@@ -283,7 +283,7 @@ def train(
     )
     seconds = time.monotonic() - started
     by_loss = learning.epochs is None and not tuned
-    best = kept_epoch(fitted.history, by_loss=by_loss)
+    best = kept_epoch(fitted.training.history, by_loss=by_loss)
     assert best is not None
     learned = [fitted.network, *([fine_tuned.model] if fine_tuned else [])]
     return replace(
@@ -296,7 +296,7 @@ def train(
         development_accuracy=best.development_accuracy,
         parameters=sum(tensor.numel() for module in learned for tensor in module.parameters()),
         train_rows=rows,
-        epochs=len(fitted.history),
+        epochs=len(fitted.training.history),
         layer_weights=fitted.network.mix.weights,
         gamma=fitted.network.mix.gamma,
     )

@@ -11,8 +11,8 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, cast
 
 from elmo.errors import UserError, require_extra
 from elmo.tasks.config import ReadPairs, ReadTags
@@ -33,30 +33,46 @@ _SHOWN = 5
 log = logging.getLogger(__name__)
 
 
+class Table:
+    """Base of frozen dataclasses whose list fields have one item per row, `locations` included."""
+
+    locations: list[str]
+    """Where each row is, such as "'train.conll', line 12"."""
+
+    def _columns(self) -> dict[str, list[Any]]:
+        values = {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
+        return {name: value for name, value in values.items() if isinstance(value, list)}
+
+    def __len__(self) -> int:
+        return len(self.locations)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the rows, wherever they were read."""
+        columns = [column for name, column in self._columns().items() if name != "locations"]
+        return hashlib.sha256(json.dumps(columns).encode()).hexdigest()
+
+    def select(self, rows: Sequence[int]) -> Self:
+        """Only these rows, in this order."""
+        chosen = {n: [column[row] for row in rows] for n, column in self._columns().items()}
+        return replace(cast("Any", self), **chosen)
+
+    def __add__(self, other: Self) -> Self:
+        added = other._columns()
+        both = {name: column + added[name] for name, column in self._columns().items()}
+        return replace(cast("Any", self), **both)
+
+
 # Tagged sentences.
 
 
 @dataclass(frozen=True)
-class TaggedTexts:
+class TaggedTexts(Table):
     """Sentences cut into words, with one tag per word."""
 
     words: list[list[str]]
     tags: list[list[str]]
     locations: list[str]
-    """Where each sentence is, such as "'train.conll', line 12"."""
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of words and tags."""
-        return hashlib.sha256(json.dumps([self.words, self.tags]).encode()).hexdigest()
-
-    def __add__(self, other: TaggedTexts) -> TaggedTexts:
-        return TaggedTexts(
-            self.words + other.words, self.tags + other.tags, self.locations + other.locations
-        )
 
 
 def read_tagged(
@@ -223,7 +239,7 @@ def conll_text(words: Sequence[str], tags: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Table):
     """Pairs of texts in the order of the files."""
 
     first: list[str]
@@ -233,34 +249,6 @@ class Pairs:
     locations: list[str]
     target_name: str = LABEL
     """Name of the column of the targets, "label" where columns have no names."""
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of texts and targets."""
-        content = json.dumps([self.first, self.second, self.targets])
-        return hashlib.sha256(content.encode()).hexdigest()
-
-    def select(self, rows: Sequence[int]) -> Pairs:
-        """Only these rows, in this order."""
-        return Pairs(
-            [self.first[row] for row in rows],
-            [self.second[row] for row in rows],
-            [self.targets[row] for row in rows],
-            [self.locations[row] for row in rows],
-            self.target_name,
-        )
-
-    def __add__(self, other: Pairs) -> Pairs:
-        return Pairs(
-            self.first + other.first,
-            self.second + other.second,
-            self.targets + other.targets,
-            self.locations + other.locations,
-            self.target_name,
-        )
 
 
 def read_pairs(
@@ -283,11 +271,11 @@ def read_pairs(
                 f"'{source.name}': expected csv, tsv, jsonl or parquet with two texts per row"
             )
         chosen, reading, name = _pair_columns(source, columns, options, labelled)
-        for row, fields in enumerate(read_columns(source, chosen, reading), start=1):
-            pairs.first.append(" ".join(fields[0].splitlines()))
-            pairs.second.append(" ".join(fields[1].splitlines()))
+        for row, values in enumerate(read_columns(source, chosen, reading), start=1):
+            pairs.first.append(" ".join(values[0].splitlines()))
+            pairs.second.append(" ".join(values[1].splitlines()))
             if labelled:
-                pairs.targets.append(fields[2].strip())
+                pairs.targets.append(values[2].strip())
             pairs.locations.append(f"'{source.name}', row {row}")
     missing = [
         where for where, target in zip(pairs.locations, pairs.targets, strict=False) if not target

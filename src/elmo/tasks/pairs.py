@@ -7,13 +7,12 @@ words -> [x; ELMo] -> encoder -> [h; ELMo] (optional) -> attention to the other 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import atanh, tanh
-from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 import torch
@@ -25,58 +24,38 @@ from elmo.classify.classifier import BiLMReference
 from elmo.classify.config import LearningConfig
 from elmo.classify.data import Split, encode_labels, label_names
 from elmo.classify.features import (
-    FrozenFeatures,
     TokenizedTexts,
     batches_by_length,
     cut_texts,
+    load_word_vectors,
     tokenize_texts,
 )
 from elmo.classify.loop import (
-    Checkpoints,
+    Fitted,
     LayerReader,
-    Listener,
     Phase,
     scores_of,
 )
 from elmo.classify.metrics import LEVEL, Estimate, Metrics, measure
 from elmo.classify.network import LSTMEncoder, TextLayers
-from elmo.config import BILM as SHIPPED_BILM
-from elmo.config import check, from_json, to_json
-from elmo.embed.embedder import Listener as TextListener
+from elmo.config import Json, check, from_json
 from elmo.embed.mix import dropped
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel, open_model
-from elmo.model_folder import without_weights
-from elmo.static.vectors import StaticVectors
 from elmo.tasks.config import PairConfig, ReadPairs
 from elmo.tasks.data import LABEL, SCORE, Pairs, parse_scores, read_pairs
 from elmo.tasks.training import (
-    TASK_WORDS,
     BothSides,
-    Fitted,
     Rows,
+    TaskModel,
+    TrainOptions,
     WordNetwork,
     WordsOnly,
     both_sides,
-    fit,
-    load_bilm,
-    load_network,
-    load_vectors,
-    needs_features,
-    read_description,
-    read_features,
-    save_task,
-    seeded,
     split_rows,
-    start_from_vectors,
-    task_words,
-    training_job,
-    write_run,
 )
 from elmo.text.config import ReadOptions
-from elmo.text.vocabulary import Vocabulary
 
-DESCRIPTION = "pairs.json"
 PAIRS_AT_ONCE = 512
 """Pairs that are read together; bounds the memory."""
 HIDDEN_WORD = -1e4
@@ -261,7 +240,7 @@ class PairDescription:
     config: PairConfig
 
 
-class PairClassifier:
+class PairClassifier(TaskModel[PairConfig, PairNetwork, Pairs]):
     """Assigns a label or a score to each pair of texts.
 
     Shaped like a scikit-learn estimator. A pair is a tuple of two texts, each a string or a list of
@@ -280,37 +259,21 @@ class PairClassifier:
         >>> scorer = PairClassifier(config=PairConfig(target="score")).fit(pairs, [4.5, 0.2, 3.0])
     """
 
+    config_class = PairConfig
+    file, command, hub_task = "pairs.json", "elmo pairs train", "text-classification"
+    title = "A classifier of pairs on top of a bidirectional language model (ELMo)"
     classes_: NDArray[Any]
     """The labels in the order of the columns of `predict_proba`; empty for scores. Set by `fit`."""
-    config_: PairConfig
-    """The settings it was trained with, `target` resolved."""
-    language_model: LanguageModel
-    network: PairNetwork
-    task_vocabulary: Vocabulary
     scale: tuple[float, float]
+    """Mean and standard deviation of the training scores; 0 and 1 for labels."""
     labels: tuple[str, ...]
-    fitted_: Fitted | None
-
-    def __init__(
-        self,
-        model: Path | str = SHIPPED_BILM,
-        config: PairConfig | None = None,
-        *,
-        word_vectors: Path | str | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.model = model
-        self.config = config
-        self.word_vectors = word_vectors
-        self.device = device
 
     def fit(self, pairs: Iterable[Pair], targets: Iterable[Any]) -> PairClassifier:
         """Train on pairs and their labels or, with `target="score"`, their scores."""
         values = list(targets)
         data = _as_pairs(pairs, [str(value) for value in values])
-        self.train(
-            open_model(self.model, self.device), data, vectors=load_vectors(self.word_vectors)
-        )
+        vectors = load_word_vectors(self.word_vectors)
+        self.train(open_model(self.model, self.device), data, vectors=vectors)
         if self.config_.target == LABEL:
             value_of = {str(value): value for value in values}
             self.classes_ = np.array([value_of[name] for name in self.labels])
@@ -321,15 +284,9 @@ class PairClassifier:
         loaded: LanguageModel,
         data: Pairs,
         development: Pairs | None = None,
-        *,
-        vectors: StaticVectors | None = None,
-        features: FrozenFeatures | WordsOnly | None = None,
-        scratch: Path = Path(),
-        on_report: Listener = lambda report: None,
-        on_texts: TextListener = lambda progress: None,
-        checkpoints: Checkpoints | None = None,
+        **options: Unpack[TrainOptions],
     ) -> Fitted:
-        """As `fit`, with a biLM in memory; arguments as those of `TokenTagger.train`."""
+        """As `fit`, with a biLM in memory; fine-tuning changes it in place."""
         config = self.config or PairConfig()
         check(config)
         every = data if development is None else data + development
@@ -352,47 +309,19 @@ class PairClassifier:
                     f"in {len(every):,} pairs; numbers are learned with --target score"
                 )
             targets = encode_labels(every.targets, self.labels, every.locations)
-        loaded.model.requires_grad_(False)
-        words = self._words(loaded, zip(every.first, every.second, strict=True), config)
-        train_texts = np.array(both_sides(split.train.tolist()))
-        vocabulary = task_words(words, train_texts, config.words, vectors)
-        texts = TokenizedTexts(words, vocabulary, config.words.task_lower_case)
-        sizes, outputs = loaded.model.config, len(self.labels) or 1
-        network = seeded(
-            lambda: PairNetwork(
-                config, 1 + sizes.layers, 2 * sizes.width, outputs, len(vocabulary)
-            ),
-            config.learning.seed,
-        )
-        start_from_vectors(network, vocabulary, vectors)
-        network = network.to(loaded.model.device)
-        if isinstance(features, FrozenFeatures):
-            features = features.for_texts(texts)
-        elif needs_features(checkpoints):
-            features = read_features(
-                texts, loaded.model, config.words, memory=config.learning.feature_memory,
-                scratch=scratch, on_texts=on_texts,
-            )  # fmt: skip
-        lengths = texts.lengths[0::2] + texts.lengths[1::2]
-        fitted = fit(
-            network,
-            PairObjective(lengths, targets, split, config.target == SCORE),
-            BothSides(texts),
-            None if features is None else BothSides(features),
-            loaded.model,
-            config.learning,
-            on_report=on_report,
-            checkpoints=checkpoints,
-        )
-        self.language_model, self.network, self.task_vocabulary = loaded, network, vocabulary
-        self.config_, self.classes_, self.fitted_ = config, np.array(self.labels), fitted
-        return fitted
+        self.config_, self.classes_ = config, np.array(self.labels)
+        words = self._words(loaded, zip(every.first, every.second, strict=True))
 
-    def _words(
-        self, loaded: LanguageModel, pairs: Iterable[Pair], config: PairConfig
-    ) -> list[list[str]]:
+        def objective(texts: TokenizedTexts, network: PairNetwork) -> PairObjective:
+            lengths = texts.lengths[0::2] + texts.lengths[1::2]
+            return PairObjective(lengths, targets, split, config.target == SCORE)
+
+        train_texts = np.array(both_sides(split.train.tolist()))
+        return self._learn(loaded, words, train_texts, objective, BothSides, **options)
+
+    def _words(self, loaded: LanguageModel, pairs: Iterable[Pair]) -> list[list[str]]:
         texts: list[Any] = [text for pair in pairs for text in pair]
-        return cut_texts(tokenize_texts(loaded, texts), config.max_words)
+        return cut_texts(tokenize_texts(loaded, texts), self.config_.max_words)
 
     def predict(self, pairs: Iterable[Pair]) -> NDArray[Any]:
         """The most probable label of each pair or, for scores, its score; (pairs,)."""
@@ -422,7 +351,7 @@ class PairClassifier:
         outputs = np.zeros((len(rows), len(self.labels) or 1), np.float32)
         model, config = self.language_model.model, self.config_
         for start in range(0, len(rows), PAIRS_AT_ONCE):
-            words = self._words(self.language_model, rows[start : start + PAIRS_AT_ONCE], config)
+            words = self._words(self.language_model, rows[start : start + PAIRS_AT_ONCE])
             texts = TokenizedTexts(words, self.task_vocabulary, config.words.task_lower_case)
             plain: Any = WordsOnly(texts, model.device)
             lengths = texts.lengths[0::2] + texts.lengths[1::2]
@@ -451,50 +380,31 @@ class PairClassifier:
         pace = len(rows) / max(1e-9, time.monotonic() - started)
         return measure(probabilities, gold, self.labels, rows_per_second=pace)
 
-    def save_pretrained(self, folder: Path | str, *, bilm: Path | None = None) -> None:
-        """Write a new or empty folder that `from_pretrained` loads; `bilm`: refer, do not copy."""
-        description = {"labels": list(self.labels), "scale": list(self.scale)}
-        description |= {"config": to_json(self.config_)}
-        save_task(
-            Path(folder), DESCRIPTION, description, self.network, self.task_vocabulary,
-            self.language_model, bilm,
-        )  # fmt: skip
+    def _read(
+        self, sources: Sequence[str] | str, columns: ReadPairs | None, read: ReadOptions | None
+    ) -> Pairs:
+        return read_pairs(sources, columns, read)
+
+    def _measure(self, data: Pairs) -> Metrics | ScoreMetrics:
+        return self.evaluate(data)
+
+    def _facts(self, metrics: Mapping[str, Metrics | ScoreMetrics]) -> dict[str, object]:
+        facts = {"learns": ", ".join(self.labels) or "scores", "model": self.config_.model}
+        return {**facts, **{part: describe_metrics(some) for part, some in metrics.items()}}
+
+    def _describe(self) -> Json:
+        return {"labels": list(self.labels), "scale": list(self.scale)}
 
     @classmethod
-    def from_pretrained(cls, folder: Path | str, *, device: str = "cpu") -> PairClassifier:
-        """Load a folder; a damaged one is a `UserError`."""
-        folder = Path(folder)
-        content = read_description(folder, DESCRIPTION, "elmo pairs train")
-        description = from_json(PairDescription, content, str(folder / DESCRIPTION))
-        check(description.config)
-        loaded = load_bilm(folder, description.bilm, device)
-        vocabulary, sizes = Vocabulary.load(folder / TASK_WORDS), loaded.model.config
-        with without_weights():
-            network = PairNetwork(
-                description.config, 1 + sizes.layers, 2 * sizes.width,
-                len(description.labels) or 1, len(vocabulary),
-            )  # fmt: skip
-        load_network(network, folder)
-        classifier = cls(str(folder / "bilm"), description.config, device=device)
-        classifier.language_model, classifier.task_vocabulary = loaded, vocabulary
-        classifier.network = network.eval().to(device)
+    def _restored(cls, content: Json, where: str) -> tuple[PairClassifier, BiLMReference]:
+        description = from_json(PairDescription, content, where)
+        classifier = cls(config=description.config)
         classifier.labels, classifier.scale = description.labels, description.scale
-        classifier.classes_ = np.array(description.labels)
-        classifier.config_, classifier.fitted_ = description.config, None
-        return classifier
+        classifier.config_, classifier.classes_ = description.config, np.array(description.labels)
+        return classifier, description.bilm
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, as scikit-learn asks for them."""
-        return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
-
-    def set_params(self, **params: Any) -> PairClassifier:
-        """Change arguments of the constructor; takes effect with the next `fit`."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                known = ", ".join(self.get_params())
-                raise UserError(f"unknown parameter {name!r}; expected one of {known}")
-            setattr(self, name, value)
-        return self
+    def _build(self, layers: int, dim: int, task_words: int) -> PairNetwork:
+        return PairNetwork(self.config_, layers, dim, len(self.labels) or 1, task_words)
 
     def __repr__(self) -> str:
         if not hasattr(self, "network"):
@@ -513,83 +423,6 @@ def _as_pairs(pairs: Iterable[Pair], targets: list[str]) -> Pairs:
             raise UserError(f"pair {row + 1}: expected two texts, got {pair!r:.60}")
     first, second = ([cast("Any", pair[side]) for pair in rows] for side in (0, 1))
     return Pairs(first, second, targets, [f"pair {row + 1}" for row in range(len(rows))])
-
-
-# From files to a folder.
-
-
-class PairRun(NamedTuple):
-    """A pair classifier that was written to a folder."""
-
-    folder: Path
-    classifier: PairClassifier
-    fitted: Fitted
-    metrics: dict[str, Metrics | ScoreMetrics]
-    """On development and, if there are any, test pairs."""
-    seconds: float
-
-
-def train_pairs(
-    sources: Sequence[str] | str,
-    model: Path | str,
-    out: Path | str,
-    config: PairConfig | None = None,
-    *,
-    development: Sequence[str] | str = (),
-    test: Sequence[str] | str = (),
-    columns: ReadPairs | None = None,
-    read: ReadOptions | None = None,
-    word_vectors: Path | str | None = None,
-    reference: bool = False,
-    fresh: bool = False,
-    device: str = "cpu",
-    checkpoint_minutes: float = 1.0,
-    on_report: Listener = lambda report: None,
-    on_texts: TextListener = lambda progress: None,
-    command: str = "",
-) -> PairRun:
-    """Train on tables of pairs; the same call resumes. Arguments as those of `train_tagger`."""
-    config, out, model = config or PairConfig(), Path(out), Path(model)
-    data = read_pairs(sources, columns, read)
-    held_out = read_pairs(development, columns, read) if development else None
-    test_data = read_pairs(test, columns, read) if test else None
-    digests = {"texts": data.digest, "development": held_out.digest if held_out else ""}
-    classifier = PairClassifier(model, config, word_vectors=word_vectors, device=device)
-    with training_job(
-        out, config, digests, model, word_vectors, mark=DESCRIPTION, fresh=fresh,
-        minutes=checkpoint_minutes,
-    ) as checkpoints:  # fmt: skip
-        fitted = classifier.train(
-            open_model(model, device), data, held_out, vectors=load_vectors(word_vectors),
-            scratch=out.parent, on_report=on_report, on_texts=on_texts, checkpoints=checkpoints,
-        )  # fmt: skip
-        if held_out is None:
-            rows = split_rows(len(data), 0, config.learning).development
-            held_out = data.select(rows.tolist())
-        metrics = {"development": classifier.evaluate(held_out)}
-        if test_data is not None:
-            metrics["test"] = classifier.evaluate(test_data)
-        facts = {
-            "learns": ", ".join(classifier.labels) or "scores",
-            "pairs": f"{len(data):,} to learn from",
-            "model": config.model,
-            "ELMo": f"{config.words.elmo}, layers weigh "
-            + ", ".join(f"{weight:.3f}" for weight in classifier.network.mix.weights or ()),
-            "stopped": fitted.stopped,
-            "seed": str(config.learning.seed),
-            "trained in": f"{checkpoints.seconds:,.0f} s",
-        } | {part: describe_metrics(one) for part, one in metrics.items()}
-        write_run(
-            out,
-            lambda folder: classifier.save_pretrained(folder, bilm=model if reference else None),
-            fitted,
-            metrics,
-            "A classifier of pairs on top of a bidirectional language model (ELMo)",
-            facts,
-            command,
-        )
-        seconds = checkpoints.seconds
-    return PairRun(out, classifier, fitted, metrics, seconds)
 
 
 def describe_metrics(metrics: Metrics | ScoreMetrics) -> str:

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from elmo.bilm.model import BiLM
+from elmo.bilm.model import BiLM, seeded
 from elmo.classify.features import TokenizedTexts
 from elmo.classify.metrics import Estimate, compare, wilson
 from elmo.config import Json, check
@@ -40,7 +40,6 @@ from elmo.tasks.senses import (
     read_semcor,
     read_test_set,
 )
-from elmo.tasks.training import seeded
 from elmo.text.config import ReadOptions
 from elmo.text.readers import read_lines
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
@@ -125,7 +124,8 @@ def _no_vocabulary() -> Vocabulary:
 
 def random_bilm(loaded: LanguageModel, seed: int) -> LanguageModel:
     """A biLM of the same shape and vocabulary that has learned nothing."""
-    model = seeded(lambda: BiLM(loaded.model.config, loaded.model.vocabulary), seed)
+    with seeded(seed):
+        model = BiLM(loaded.model.config, loaded.model.vocabulary)
     return replace(loaded, model=model.to(loaded.model.device).eval().requires_grad_(False))
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 import torch
@@ -22,18 +21,15 @@ from torch.nn import functional
 from elmo.classify.classifier import BiLMReference
 from elmo.classify.config import LearningConfig
 from elmo.classify.data import Split
-from elmo.classify.features import FrozenFeatures, TokenizedTexts, batches_by_length
-from elmo.classify.loop import Checkpoints, LayerReader, Listener, Phase
+from elmo.classify.features import TokenizedTexts, batches_by_length, load_word_vectors
+from elmo.classify.loop import Fitted, LayerReader, Phase
 from elmo.classify.network import LSTMEncoder, TextLayers
-from elmo.config import BILM as SHIPPED_BILM
-from elmo.config import check, from_json, to_json
-from elmo.embed.embedder import Listener as TextListener
+from elmo.config import Json, check, from_json
 from elmo.embed.embedder import usual_batch_tokens
 from elmo.embed.mix import dropped
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel, open_model
-from elmo.model_folder import Text, without_weights
-from elmo.static.vectors import StaticVectors
+from elmo.model_folder import Text
 from elmo.tasks.config import ReadTags, Scheme, TaggerConfig
 from elmo.tasks.crf import LinearChainCRF, allowed_transitions
 from elmo.tasks.data import TaggedTexts, read_tagged, tag_names, unknown_tags
@@ -47,31 +43,9 @@ from elmo.tasks.tags import (
     measure_tags,
     span_counts,
 )
-from elmo.tasks.training import (
-    TASK_WORDS,
-    Fitted,
-    Rows,
-    WordNetwork,
-    WordsOnly,
-    fit,
-    load_bilm,
-    load_network,
-    load_vectors,
-    needs_features,
-    read_description,
-    read_features,
-    save_task,
-    seeded,
-    split_rows,
-    start_from_vectors,
-    task_words,
-    training_job,
-    write_run,
-)
+from elmo.tasks.training import Rows, TaskModel, TrainOptions, WordNetwork, WordsOnly, split_rows
 from elmo.text.config import ReadOptions
-from elmo.text.vocabulary import Vocabulary
 
-DESCRIPTION = "tagger.json"
 TEXTS_AT_ONCE = 1024
 """Sentences that are tagged together; bounds the memory."""
 
@@ -194,7 +168,7 @@ class TaggerDescription:
     config: TaggerConfig
 
 
-class TokenTagger:
+class TokenTagger(TaskModel[TaggerConfig, TaggerNetwork, TaggedTexts]):
     """Assigns a tag to each word of a sentence: part of speech, name, chunk, …
 
     Shaped like a scikit-learn estimator. Sentences are lists of words, or strings that are cut into
@@ -214,29 +188,12 @@ class TokenTagger:
         >>> tagger = TokenTagger.from_pretrained("pos")
     """
 
+    config_class = TaggerConfig
+    file, command, hub_task = "tagger.json", "elmo tag train", "token-classification"
+    title = "A tagger on top of a bidirectional language model (ELMo)"
     classes_: NDArray[Any]
     """The tags, as spans are written inside the tagger; set by `fit`."""
-    config_: TaggerConfig
-    """The settings it was trained with, `decoder` resolved."""
-    language_model: LanguageModel
-    network: TaggerNetwork
-    task_vocabulary: Vocabulary
     scheme: Scheme | None
-    fitted_: Fitted | None
-    """How the training went; None after loading."""
-
-    def __init__(
-        self,
-        model: Path | str = SHIPPED_BILM,
-        config: TaggerConfig | None = None,
-        *,
-        word_vectors: Path | str | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.model = model
-        self.config = config
-        self.word_vectors = word_vectors
-        self.device = device
 
     def fit(
         self,
@@ -257,7 +214,7 @@ class TokenTagger:
             open_model(self.model, self.device),
             data,
             held_out,
-            vectors=load_vectors(self.word_vectors),
+            vectors=load_word_vectors(self.word_vectors),
         )
         return self
 
@@ -266,21 +223,9 @@ class TokenTagger:
         loaded: LanguageModel,
         data: TaggedTexts,
         development: TaggedTexts | None = None,
-        *,
-        vectors: StaticVectors | None = None,
-        features: FrozenFeatures | WordsOnly | None = None,
-        scratch: Path = Path(),
-        on_report: Listener = lambda report: None,
-        on_texts: TextListener = lambda progress: None,
-        checkpoints: Checkpoints | None = None,
+        **options: Unpack[TrainOptions],
     ) -> Fitted:
-        """As `fit`, with a biLM in memory; fine-tuning changes it in place.
-
-        Args:
-            features: Layers of all sentences, `data` and then `development`, if they were computed
-                before.
-            scratch: Folder for layers that do not fit into memory.
-        """
+        """As `fit`, with a biLM in memory; fine-tuning changes it in place."""
         config = self.config or TaggerConfig()
         check(config)
         every = data if development is None else data + development
@@ -293,37 +238,16 @@ class TokenTagger:
         if config.decoder == "crf" and config.learning.label_smoothing:
             config = replace(config, learning=replace(config.learning, label_smoothing=0.0))
         names = tag_names(tags, every.locations)
+        self.config_, self.classes_ = config, np.array(names)
         index = {name: idx for idx, name in enumerate(names)}
+        classes = [np.array([index[tag] for tag in some], np.int64) for some in tags]
         held_out = 0 if development is None else len(development)
         split = _without_empty(split_rows(len(every), held_out, config.learning), every.words)
-        loaded.model.requires_grad_(False)
-        vocabulary = task_words(every.words, split.train, config.words, vectors)
-        texts = TokenizedTexts(every.words, vocabulary, config.words.task_lower_case)
-        sizes = loaded.model.config
-        network = seeded(
-            lambda: TaggerNetwork(
-                config, 1 + sizes.layers, 2 * sizes.width, names, len(vocabulary)
-            ),
-            config.learning.seed,
-        )
-        start_from_vectors(network, vocabulary, vectors)
-        network = network.to(loaded.model.device)
-        if isinstance(features, FrozenFeatures):
-            features = features.for_texts(texts)
-        elif needs_features(checkpoints):
-            features = read_features(
-                texts, loaded.model, config.words, memory=config.learning.feature_memory,
-                scratch=scratch, on_texts=on_texts,
-            )  # fmt: skip
-        classes = [np.array([index[tag] for tag in some], np.int64) for some in tags]
-        objective = TagObjective(texts, classes, split, network, names if is_spans else None)
-        fitted = fit(
-            network, objective, texts, features, loaded.model, config.learning,
-            on_report=on_report, checkpoints=checkpoints,
-        )  # fmt: skip
-        self.language_model, self.network, self.task_vocabulary = loaded, network, vocabulary
-        self.config_, self.classes_, self.fitted_ = config, np.array(names), fitted
-        return fitted
+
+        def objective(texts: TokenizedTexts, network: TaggerNetwork) -> TagObjective:
+            return TagObjective(texts, classes, split, network, names if is_spans else None)
+
+        return self._learn(loaded, every.words, split.train, objective, **options)
 
     def predict(self, sentences: Iterable[Text]) -> list[list[str]]:
         """The tags of each sentence, spans in the scheme of the training file.
@@ -413,56 +337,41 @@ class TokenTagger:
             words_per_second=sum(map(len, predicted)) / max(seconds, 1e-9),
         )
 
-    def save_pretrained(self, folder: Path | str, *, bilm: Path | None = None) -> None:
-        """Write a new or empty folder that `from_pretrained` loads.
+    def _read(
+        self, sources: Sequence[str] | str, columns: ReadTags | None, read: ReadOptions | None
+    ) -> TaggedTexts:
+        return read_tagged(sources, columns, read)
 
-        Args:
-            bilm: Refer to the biLM in this folder, by path and checksum, instead of copying it.
-        """
-        description = {
-            "tags": self.classes_.tolist(),
-            "scheme": self.scheme,
-            "config": to_json(self.config_),
+    def _measure(self, data: TaggedTexts) -> TagMetrics:
+        return self.evaluate(data.words, data.tags, locations=data.locations)
+
+    def _facts(self, metrics: Mapping[str, TagMetrics]) -> dict[str, object]:
+        facts: dict[str, object] = {
+            "tags": ", ".join(self.classes_.tolist()),
+            "scheme of spans": self.scheme or "none",
+            "encoder": self.config_.encoder,
+            "decoder": self.config_.decoder,
         }
-        save_task(
-            Path(folder), DESCRIPTION, description, self.network, self.task_vocabulary,
-            self.language_model, bilm,
-        )  # fmt: skip
+        for part, some in metrics.items():
+            name = f"{part}: {'F1 of spans' if some.f1 else 'accuracy'}"
+            interval = f"({some.main.low:.4f} to {some.main.high:.4f})"
+            facts[name] = f"{some.main.value:.4f} {interval} on {some.words:,} words"
+        return facts
+
+    def _describe(self) -> Json:
+        return {"tags": self.classes_.tolist(), "scheme": self.scheme}
 
     @classmethod
-    def from_pretrained(cls, folder: Path | str, *, device: str = "cpu") -> TokenTagger:
-        """Load a tagger's folder; a damaged one is a `UserError`."""
-        folder = Path(folder)
-        content = read_description(folder, DESCRIPTION, "elmo tag train")
-        description = from_json(TaggerDescription, content, str(folder / DESCRIPTION))
-        check(description.config)
-        loaded = load_bilm(folder, description.bilm, device)
-        vocabulary, sizes = Vocabulary.load(folder / TASK_WORDS), loaded.model.config
-        with without_weights():
-            network = TaggerNetwork(
-                description.config, 1 + sizes.layers, 2 * sizes.width, description.tags,
-                len(vocabulary),
-            )  # fmt: skip
-        load_network(network, folder)
-        tagger = cls(str(folder / "bilm"), description.config, device=device)
-        tagger.language_model, tagger.task_vocabulary = loaded, vocabulary
-        tagger.network = network.eval().to(device)
+    def _restored(cls, content: Json, where: str) -> tuple[TokenTagger, BiLMReference]:
+        description = from_json(TaggerDescription, content, where)
+        tagger = cls(config=description.config)
         tagger.classes_, tagger.scheme = np.array(description.tags), description.scheme
-        tagger.config_, tagger.fitted_ = description.config, None
-        return tagger
+        tagger.config_ = description.config
+        return tagger, description.bilm
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, as scikit-learn asks for them."""
-        return {name: getattr(self, name) for name in ("model", "config", "word_vectors", "device")}
-
-    def set_params(self, **params: Any) -> TokenTagger:
-        """Change arguments of the constructor; takes effect with the next `fit`."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                known = ", ".join(self.get_params())
-                raise UserError(f"unknown parameter {name!r}; expected one of {known}")
-            setattr(self, name, value)
-        return self
+    def _build(self, layers: int, dim: int, task_words: int) -> TaggerNetwork:
+        tags: list[str] = self.classes_.tolist()
+        return TaggerNetwork(self.config_, layers, dim, tags, task_words)
 
     def __repr__(self) -> str:
         if not hasattr(self, "network"):
@@ -508,107 +417,3 @@ def _without_empty(split: Split, words: Sequence[Sequence[str]]) -> Split:
             f"{len(found.train)} and {len(found.development)}; add sentences"
         )
     return found
-
-
-# From files to a folder.
-
-
-class TaggerRun(NamedTuple):
-    """A tagger that was written to a folder."""
-
-    folder: Path
-    tagger: TokenTagger
-    fitted: Fitted
-    metrics: dict[str, TagMetrics]
-    """On development and, if there are any, test sentences."""
-    seconds: float
-
-
-def train_tagger(
-    sources: Sequence[str] | str,
-    model: Path | str,
-    out: Path | str,
-    config: TaggerConfig | None = None,
-    *,
-    development: Sequence[str] | str = (),
-    test: Sequence[str] | str = (),
-    columns: ReadTags | None = None,
-    read: ReadOptions | None = None,
-    word_vectors: Path | str | None = None,
-    reference: bool = False,
-    fresh: bool = False,
-    device: str = "cpu",
-    checkpoint_minutes: float = 1.0,
-    on_report: Listener = lambda report: None,
-    on_texts: TextListener = lambda progress: None,
-    command: str = "",
-) -> TaggerRun:
-    """Train a tagger on CoNLL files; the same call resumes an interrupted training exactly.
-
-    Args:
-        sources: tagged sentences: CoNLL columns, or CoNLL-U in files named .conllu.
-        model: the biLM's folder.
-        out: the tagger's folder, which must not exist.
-        development: files to choose the epoch by; default: a fraction of the others.
-        test: files to measure on at the end.
-        columns: which columns hold word and tag.
-        reference: name the biLM's folder instead of copying the biLM.
-        fresh: start over: delete a tagger and checkpoints that are there.
-    """
-    config, out, model = config or TaggerConfig(), Path(out), Path(model)
-    data = read_tagged(sources, columns, read)
-    held_out = read_tagged(development, columns, read) if development else None
-    test_data = read_tagged(test, columns, read) if test else None
-    digests = {"texts": data.digest, "development": held_out.digest if held_out else ""}
-    tagger = TokenTagger(model, config, word_vectors=word_vectors, device=device)
-    with training_job(
-        out, config, digests, model, word_vectors, mark=DESCRIPTION, fresh=fresh,
-        minutes=checkpoint_minutes,
-    ) as checkpoints:  # fmt: skip
-        fitted = tagger.train(
-            open_model(model, device), data, held_out, vectors=load_vectors(word_vectors),
-            scratch=out.parent, on_report=on_report, on_texts=on_texts, checkpoints=checkpoints,
-        )  # fmt: skip
-        if held_out is None:
-            rows = split_rows(len(data), 0, config.learning).development.tolist()
-            held_out = TaggedTexts(
-                [data.words[row] for row in rows],
-                [data.tags[row] for row in rows],
-                [data.locations[row] for row in rows],
-            )
-        metrics = {
-            "development": tagger.evaluate(
-                held_out.words, held_out.tags, locations=held_out.locations
-            )
-        }
-        if test_data is not None:
-            metrics["test"] = tagger.evaluate(
-                test_data.words, test_data.tags, locations=test_data.locations
-            )
-        facts = {
-            "tags": ", ".join(tagger.classes_.tolist()),
-            "scheme of spans": tagger.scheme or "none",
-            "sentences": f"{len(data):,} to learn from",
-            "ELMo": f"{config.words.elmo}, layers weigh "
-            + ", ".join(f"{weight:.3f}" for weight in tagger.network.mix.weights or ()),
-            "encoder": config.encoder,
-            "decoder": tagger.config_.decoder,
-            "stopped": fitted.stopped,
-            "seed": str(config.learning.seed),
-            "trained in": f"{checkpoints.seconds:,.0f} s",
-        } | {
-            f"{part}: {'F1 of spans' if one.f1 else 'accuracy'}": f"{one.main.value:.4f} "
-            f"({one.main.low:.4f} to {one.main.high:.4f}) on {one.words:,} words"
-            for part, one in metrics.items()
-        }
-        write_run(
-            out,
-            lambda folder: tagger.save_pretrained(folder, bilm=model if reference else None),
-            fitted,
-            metrics,
-            "A tagger on top of a bidirectional language model (ELMo)",
-            facts,
-            command,
-        )
-        seconds = checkpoints.seconds
-    return TaggerRun(out, tagger, fitted, metrics, seconds)

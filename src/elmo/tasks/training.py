@@ -1,73 +1,74 @@
-"""What taggers and pair classifiers share: words, features, training from files to a folder.
+"""What taggers and pair classifiers share: [x; ELMo], training from files to a folder, loading it.
 
 The loop, its checkpoints and its schedule are those of `classify.loop`.
 """
 
 from __future__ import annotations
 
-import logging
-import platform
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypedDict, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-import elmo
-from elmo.bilm.model import BiLM, Randomness
-from elmo.classify.classifier import BiLMReference
+from elmo.bilm.model import BiLM, Randomness, seeded
+from elmo.classify.classifier import (
+    BILM,
+    BiLMReference,
+    ConfigT,
+    Estimator,
+    empty_folder,
+    load_bilm,
+    save_bilm,
+)
 from elmo.classify.config import LearningConfig
 from elmo.classify.data import Split
 from elmo.classify.features import (
-    MAX_WORD_VECTORS,
     FrozenFeatures,
     TokenizedTexts,
     build_task_vocabulary,
     check_vector_size,
     init_from_word_vectors,
+    load_word_vectors,
     with_pretrained_words,
 )
 from elmo.classify.loop import (
-    FINE_TUNING,
     Checkpoints,
-    EpochReport,
-    Features,
+    Fitted,
     LayerReader,
     Listener,
-    LossIsNaNError,
     Objective,
-    Phase,
-    Readable,
-    learn,
-    phases,
-    stop_reason,
+    check_run,
+    fit,
+    input_digests,
+    job_of,
+    needs_features,
     unfinished_job,
 )
-from elmo.classify.network import TextLayers
+from elmo.classify.network import TextLayers, build_task_embedding
 from elmo.config import Json, check, to_json
 from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Listener as TextListener
 from elmo.embed.embedder import Pace
 from elmo.embed.mix import LayerMix, dropped
 from elmo.errors import UserError
-from elmo.files import atomic_folder, read_json, sha256, write_json, write_json_lines, write_text
-from elmo.language_model import LanguageModel, open_model, weights_checksum
-from elmo.model_folder import CARD, load_tensors, save_tensors
+from elmo.files import atomic_folder, read_json, write_json, write_json_lines, write_text
+from elmo.language_model import LanguageModel, open_model
+from elmo.model_folder import CARD, load_tensors, model_card, save_tensors, without_weights
 from elmo.static.vectors import StaticVectors
-from elmo.tasks.config import WordsConfig
+from elmo.tasks.config import PairConfig, TaggerConfig, WordsConfig
+from elmo.tasks.data import Table
 from elmo.text.batching import Batch
-from elmo.text.vocabulary import UNKNOWN, Vocabulary
+from elmo.text.config import ReadOptions
+from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 1
-NETWORK, TASK_WORDS, BILM = "network.safetensors", "task_words.txt", "bilm"
+NETWORK, TASK_WORDS = "network.safetensors", "task_words.txt"
 Rows = NDArray[np.int64]
-T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class WordNetwork(nn.Module):
@@ -84,12 +85,7 @@ class WordNetwork(nn.Module):
         self.words_config, self._shape = config, (layers, dim)
         self.input_mix = LayerMix(config.mix, layers, dim) if config.at_input else None
         self.output_mix = LayerMix(config.mix, layers, dim) if config.at_output else None
-        self.task_embedding: nn.Embedding | None = None
-        if config.task_dim:
-            self.task_embedding = nn.Embedding(task_words, config.task_dim, sparse=True)
-            nn.init.normal_(self.task_embedding.weight, std=0.1)
-            with torch.no_grad():
-                self.task_embedding.weight[UNKNOWN].zero_()
+        self.task_embedding = build_task_embedding(task_words, config.task_dim)
         self.input_dim = config.task_dim
         self.input_dim += 0 if self.input_mix is None else self.input_mix.output_dim
         self.added_dim = 0 if self.output_mix is None else self.output_mix.output_dim
@@ -164,95 +160,6 @@ def both_sides(rows: Sequence[int]) -> list[int]:
     return [text for row in rows for text in (2 * row, 2 * row + 1)]
 
 
-def read_features(
-    texts: TokenizedTexts,
-    model: BiLM,
-    words: WordsConfig,
-    *,
-    memory: float | None = None,
-    scratch: Path = Path(),
-    on_texts: TextListener = lambda progress: None,
-) -> FrozenFeatures | WordsOnly:
-    """The layers of all texts, read once; none for a baseline without ELMo."""
-    if words.elmo == "none":
-        return WordsOnly(texts, model.device)
-    pace = Pace(on_texts, len(texts)).add
-    return FrozenFeatures.compute(texts, model, memory=memory, folder=scratch, on_texts=pace)
-
-
-def task_words(
-    words: Sequence[list[str]], train: Rows, config: WordsConfig, vectors: StaticVectors | None
-) -> Vocabulary:
-    """The words that get a task embedding: those of training texts, and all that have a vector."""
-    if vectors is not None:
-        check_vector_size(vectors, config.task_dim)
-    vocabulary = build_task_vocabulary([words[int(row)] for row in train], config.task_min_count)
-    return vocabulary if vectors is None else with_pretrained_words(vocabulary, vectors)
-
-
-def seeded(build: Callable[[], T], seed: int) -> T:
-    """What `build` returns, with initial weights that the seed alone determines."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build()
-
-
-def start_from_vectors(
-    network: WordNetwork, vocabulary: Vocabulary, vectors: StaticVectors | None
-) -> None:
-    """Initialise task embeddings from a file of word vectors."""
-    if vectors is not None and network.task_embedding is not None:
-        init_from_word_vectors(network.task_embedding.weight, vocabulary, vectors)
-
-
-class Fitted(NamedTuple):
-    """How a training went."""
-
-    history: list[EpochReport]
-    stopped: str
-    trouble: str | None
-    """Why it ended early, if the loss became NaN after a good epoch."""
-    phase: Phase
-    """The last one, whose `read` gives the features as they are now."""
-
-
-def fit(
-    network: LayerReader,
-    objective: Objective,
-    texts: Readable,
-    features: Features | None,
-    model: BiLM,
-    config: LearningConfig,
-    *,
-    on_report: Listener = lambda report: None,
-    checkpoints: Checkpoints | None = None,
-) -> Fitted:
-    """Train a network on frozen features and, if the settings say so, with the biLM."""
-    history = [] if checkpoints is None else checkpoints.history
-    phase: Phase | None = None
-    reasons: list[str] = []
-    trouble: str | None = None
-    rows = len(objective.split.train)
-    try:
-        for phase in phases(network, features, texts, model, config):
-            with nullcontext() if checkpoints is None else checkpoints.watched():
-                learn(network, phase, objective, config, on_report, history, checkpoints)
-            reason = stop_reason(phase, history, rows, config)
-            reasons.append(f"{phase.name} stopped after epoch {len(history)}: {reason}")
-    except LossIsNaNError as error:
-        if not history:
-            raise
-        trouble = str(error)
-    assert phase is not None
-    model.requires_grad_(False)
-    return Fitted(history, "; ".join(reasons), trouble, phase)
-
-
-def needs_features(checkpoints: Checkpoints | None) -> bool:
-    """Whether the first phase is still to be done, which reads frozen features."""
-    return checkpoints is None or checkpoints.phase != FINE_TUNING
-
-
 def split_rows(count: int, development: int, config: LearningConfig) -> Split:
     """Rows to learn from, and rows to choose the epoch by.
 
@@ -270,137 +177,255 @@ def split_rows(count: int, development: int, config: LearningConfig) -> Split:
     return Split(np.sort(order[size:]), np.sort(order[:size]))
 
 
-# Folders.
+class TrainOptions(TypedDict, total=False):
+    """What a training in memory may be given besides its rows."""
+
+    vectors: StaticVectors | None
+    """Task embeddings are initialised from these."""
+    scratch: Path
+    """Folder for layers that do not fit into memory."""
+    on_report: Listener
+    """Called after each step and each epoch."""
+    on_texts: TextListener
+    """Called while the biLM reads all texts once."""
+    checkpoints: Checkpoints | None
+    """Where to resume from and to save to."""
 
 
-def load_vectors(path: Path | str | None) -> StaticVectors | None:
-    """Pretrained word vectors from a file."""
-    return None if path is None else StaticVectors.load(path, MAX_WORD_VECTORS)
+class TaskRun(NamedTuple):
+    """A model that was trained and written to a folder."""
+
+    folder: Path
+    model: TaskModel[Any, Any, Any]
+    fitted: Fitted
+    metrics: dict[str, Any]
+    """On development and, if there are any, test rows."""
+    seconds: float
 
 
-@contextmanager
-def training_job(
-    out: Path,
-    config: object,
-    digests: Mapping[str, str],
-    model: Path,
-    word_vectors: Path | str | None,
-    *,
-    mark: str,
-    fresh: bool,
-    minutes: float,
-) -> Generator[Checkpoints]:
-    """Checkpoints of a training that becomes the folder `out`, which may not exist yet.
-
-    `mark` is the file by which a folder of this kind is known, so that --fresh deletes no other.
-    """
-    check(config)
-    if out.exists() and not (fresh and (out / mark).is_file()):
-        raise UserError(f"{out}: already exists; choose another --out, or replace it with --fresh")
-    if minutes < 0:
-        raise UserError(f"checkpoint_minutes: cannot be negative, got {minutes}")
-    content = to_json(config)
-    content["learning"]["feature_memory"] = None  # where layers are kept changes nothing
-    job: Json = {
-        "config": content,
-        **digests,
-        "bilm": weights_checksum(model),
-        "word_vectors": None if word_vectors is None else sha256(Path(word_vectors)),
-        "version": elmo.__version__,
-    }
-    with unfinished_job(out, job, minutes, fresh, type(config)) as checkpoints:
-        yield checkpoints
+NetworkT = TypeVar("NetworkT", bound=WordNetwork)
+TableT = TypeVar("TableT", bound=Table)
 
 
-def save_task(
-    folder: Path,
-    name: str,
-    description: Json,
-    network: nn.Module,
-    vocabulary: Vocabulary,
-    loaded: LanguageModel,
-    bilm: Path | None,
-) -> None:
-    """Write a new or empty folder: description, weights, task words, and the biLM unless referred.
+class TaskModel(Estimator[ConfigT], Generic[ConfigT, NetworkT, TableT]):
+    """What `TokenTagger` and `PairClassifier` share: the path from rows, or files, to a folder."""
 
-    Args:
-        name: File of the description, such as tagger.json.
-        bilm: Refer to the biLM in this folder, by path and checksum, instead of copying it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise UserError(f"{folder}: expected a new or an empty folder, but it holds files")
-    save_tensors(folder / NETWORK, {key: one.detach() for key, one in network.state_dict().items()})
-    vocabulary.save(folder / TASK_WORDS)
-    if bilm is None:
-        loaded.save_pretrained(folder / BILM)
-    reference = BiLMReference(
-        path=BILM if bilm is None else str(bilm.resolve()),
-        sha256=weights_checksum(bilm or folder / BILM),
-    )
-    write_json(folder / name, {"format": FORMAT, **description, "bilm": to_json(reference)})
+    file: ClassVar[str]
+    """Holds settings and labels in the folder; by it a folder of this kind is known."""
+    command: ClassVar[str]
+    """Makes such a folder, for messages."""
+    title: ClassVar[str]
+    """Of the card."""
+    hub_task: ClassVar[str]
+    """What a model hub calls the task."""
+    network: NetworkT
+    task_vocabulary: Vocabulary
+    fitted_: Fitted | None
+    """How the training went; None after loading."""
 
+    @abstractmethod
+    def train(
+        self,
+        loaded: LanguageModel,
+        data: TableT,
+        development: TableT | None = None,
+        **options: Unpack[TrainOptions],
+    ) -> Fitted:
+        """As `fit`, with a biLM in memory; fine-tuning changes it in place."""
 
-def read_description(folder: Path, name: str, command: str) -> Json:
-    """The description in a task's folder; says what to do if it is another folder."""
-    if not (folder / name).is_file():
-        raise UserError(f"{folder}: expected a folder with {name}; make one with {command}")
-    content: object = read_json(folder / name)
-    if not isinstance(content, dict) or cast("Json", content).get("format") != FORMAT:
-        raise UserError(f"{folder / name}: expected format {FORMAT}, which this version reads")
-    return {key: value for key, value in cast("Json", content).items() if key != "format"}
+    @abstractmethod
+    def _read(self, sources: Sequence[str] | str, columns: Any, read: ReadOptions | None) -> TableT:
+        """Rows from files."""
 
+    @abstractmethod
+    def _measure(self, data: TableT) -> Any:
+        """Metrics on some rows, a dataclass."""
 
-def load_bilm(folder: Path, reference: BiLMReference, device: str) -> LanguageModel:
-    """The biLM that a task's folder holds or refers to, if its weights are still the same."""
-    path = Path(reference.path)
-    path = path if path.is_absolute() else folder / BILM
-    loaded = open_model(path, device)
-    if weights_checksum(path) != reference.sha256:
-        raise UserError(
-            f"{path}: not the biLM that {folder} was trained on (its weights have another "
-            "checksum); put the right one there, or train again"
+    @abstractmethod
+    def _facts(self, metrics: Mapping[str, Any]) -> dict[str, object]:
+        """What the card says of this kind of model."""
+
+    @abstractmethod
+    def _describe(self) -> Json:
+        """What the description holds besides settings and biLM."""
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, content: Json, where: str) -> tuple[Self, BiLMReference]:
+        """Labels and settings from a description, which is checked; and which biLM it needs."""
+
+    @abstractmethod
+    def _build(self, layers: int, dim: int, task_words: int) -> NetworkT:
+        """The network, with random weights, for `config_` and the labels."""
+
+    def _build_for(self, loaded: LanguageModel, task_words: int) -> NetworkT:
+        sizes = loaded.model.config
+        return self._build(1 + sizes.layers, 2 * sizes.width, task_words)
+
+    def _learn(
+        self,
+        loaded: LanguageModel,
+        words: list[list[str]],
+        train_texts: Rows,
+        objective: Callable[[TokenizedTexts, NetworkT], Objective],
+        wrap: Callable[[Any], Any] = lambda texts: texts,
+        **options: Unpack[TrainOptions],
+    ) -> Fitted:
+        """Build the network for `config_` and train it.
+
+        Args:
+            words: Of all texts.
+            train_texts: Texts whose words may get a task embedding.
+            objective: What to learn, once the texts have ids.
+            wrap: Makes rows of texts, or of their features: pairs have two texts per row.
+        """
+        config: TaggerConfig | PairConfig = cast("Any", self.config_)
+        vectors, checkpoints = options.get("vectors"), options.get("checkpoints")
+        if vectors is not None:
+            check_vector_size(vectors, config.words.task_dim)
+        vocabulary = build_task_vocabulary(
+            [words[int(text)] for text in train_texts], config.words.task_min_count
         )
-    loaded.model.requires_grad_(False)
-    return loaded
+        if vectors is not None:
+            vocabulary = with_pretrained_words(vocabulary, vectors)
+        texts = TokenizedTexts(words, vocabulary, config.words.task_lower_case)
+        model = loaded.model.requires_grad_(False)
+        with seeded(config.learning.seed):
+            network = self._build_for(loaded, len(vocabulary))
+        if vectors is not None and network.task_embedding is not None:
+            init_from_word_vectors(network.task_embedding.weight, vocabulary, vectors)
+        network = network.to(model.device)
+        features: FrozenFeatures | WordsOnly | None = None
+        if config.words.elmo == "none":
+            features = WordsOnly(texts, model.device)
+        elif needs_features(checkpoints):
+            pace = Pace(options.get("on_texts", lambda progress: None), len(texts)).add
+            features = FrozenFeatures.compute(
+                texts, model, memory=config.learning.feature_memory,
+                folder=options.get("scratch", Path()), on_texts=pace,
+            )  # fmt: skip
+        fitted = fit(
+            cast("LayerReader", network), objective(texts, network), wrap(texts),
+            None if features is None else wrap(features), model, config.learning,
+            on_report=options.get("on_report", lambda report: None), checkpoints=checkpoints,
+        )  # fmt: skip
+        self.language_model, self.network, self.task_vocabulary = loaded, network, vocabulary
+        self.fitted_ = fitted
+        return fitted
 
+    def train_files(
+        self,
+        sources: Sequence[str] | str,
+        out: Path | str,
+        *,
+        development: Sequence[str] | str = (),
+        test: Sequence[str] | str = (),
+        columns: Any = None,
+        read: ReadOptions | None = None,
+        reference: bool = False,
+        fresh: bool = False,
+        checkpoint_minutes: float = 1.0,
+        on_report: Listener = lambda report: None,
+        on_texts: TextListener = lambda progress: None,
+        command: str = "",
+    ) -> TaskRun:
+        """Train on files and write a folder; the same call resumes an interrupted training exactly.
 
-def load_network(network: nn.Module, folder: Path) -> None:
-    """Set a network's weights from its folder; sizes are checked before memory is allocated."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    tensors = load_tensors(folder / NETWORK, shapes)
-    network.load_state_dict({name: one.float() for name, one in tensors.items()}, assign=True)
+        Args:
+            sources: Files with labels.
+            out: The folder, which must not exist.
+            development: Files to choose the epoch by; default: a fraction of the others.
+            test: Files to measure on at the end.
+            columns: Which columns hold what, `ReadTags` or `ReadPairs`.
+            reference: Name the biLM's folder instead of copying the biLM.
+            fresh: Start over: delete a folder of this kind and checkpoints that are there.
+            command: For the card.
+        """
+        config: Any = self.config or self.config_class()
+        out = Path(out)
+        check_run(out, config, self.file, fresh, reference, checkpoint_minutes)
+        data = self._read(sources, columns, read)
+        held_out = self._read(development, columns, read) if development else None
+        test_data = self._read(test, columns, read) if test else None
+        loaded = open_model(self.model, self.device)
+        bilm = loaded.path or Path(self.model)
+        digests = {"texts": data.digest, "development": held_out.digest if held_out else ""}
+        job = job_of(config, {**digests, **input_digests(bilm, self.word_vectors)})
+        with unfinished_job(out, job, checkpoint_minutes, fresh, self.config_class) as checkpoints:
+            fitted = self.train(
+                loaded, data, held_out, vectors=load_word_vectors(self.word_vectors),
+                scratch=out.parent, on_report=on_report, on_texts=on_texts,
+                checkpoints=checkpoints,
+            )  # fmt: skip
+            if held_out is None:
+                rows = split_rows(len(data), 0, config.learning).development
+                held_out = data.select(rows.tolist())
+            metrics = {"development": self._measure(held_out)}
+            if test_data is not None:
+                metrics["test"] = self._measure(test_data)
+            weights = ", ".join(f"{weight:.3f}" for weight in self.network.mix.weights or ())
+            facts = {
+                "rows": f"{len(data):,} to learn from",
+                "ELMo": f"{config.words.elmo}, layers weigh {weights}",
+                **self._facts(metrics),
+                "stopped": fitted.stopped,
+                "seed": config.learning.seed,
+                "trained in": f"{checkpoints.seconds:,.0f} s",
+            }
+            with atomic_folder(out) as temporary:
+                self.save_pretrained(temporary, bilm=bilm if reference else None)
+                history = [to_json(report) for report in fitted.history]
+                write_json_lines(temporary / "log.jsonl", history)
+                for part, some in metrics.items():
+                    write_json(temporary / f"metrics_{part}.json", to_json(some))
+                card = model_card(self.hub_task, self.title, facts, command=command)
+                write_text(temporary / CARD, card, "backslashreplace")
+            seconds = checkpoints.seconds
+        return TaskRun(out, self, fitted, metrics, seconds)
 
+    def save_pretrained(self, folder: Path | str, *, bilm: Path | None = None) -> None:
+        """Write a new or empty folder that `from_pretrained` loads.
 
-def write_run(
-    out: Path,
-    save: Callable[[Path], None],
-    fitted: Fitted,
-    metrics: Mapping[str, object],
-    title: str,
-    facts: Mapping[str, object],
-    command: str,
-) -> None:
-    """Write a trained model's folder at once: weights, history, metrics and card."""
-    with atomic_folder(out) as temporary:
-        save(temporary)
-        write_json_lines(temporary / "log.jsonl", [to_json(one) for one in fitted.history])
-        for part, one in metrics.items():
-            write_json(temporary / f"metrics_{part}.json", to_json(one))
-        table = "\n".join(f"| {name} | {fact} |" for name, fact in facts.items())
-        card = f"""# {title}
+        Args:
+            bilm: Refer to the biLM in this folder, by path and checksum, instead of copying it.
+        """
+        folder = empty_folder(folder)
+        tensors = self.network.state_dict()
+        save_tensors(folder / NETWORK, {key: tensor.detach() for key, tensor in tensors.items()})
+        self.task_vocabulary.save(folder / TASK_WORDS)
+        reference = save_bilm(folder, self.language_model, bilm)
+        write_json(
+            folder / self.file,
+            {
+                "format": FORMAT,
+                **self._describe(),
+                "config": to_json(self.config_),
+                "bilm": to_json(reference),
+            },
+        )
 
-| | |
-|---|---|
-{table}
-
-## Made with
-
-```
-{command}
-```
-
-elmo {elmo.__version__}, torch {torch.__version__}, Python {platform.python_version()},
-{platform.machine()}, {torch.get_num_threads()} threads.
-"""
-        write_text(temporary / CARD, card)
+    @classmethod
+    def from_pretrained(cls, folder: Path | str, *, device: str = "cpu") -> Self:
+        """Load a folder; a damaged one is a `UserError`."""
+        folder = Path(folder)
+        path = folder / cls.file
+        if not path.is_file():
+            raise UserError(
+                f"{folder}: expected a folder with {cls.file}; make one with {cls.command}"
+            )
+        content: object = read_json(path)
+        if not isinstance(content, dict) or cast("Json", content).pop("format", None) != FORMAT:
+            raise UserError(f"{path}: expected format {FORMAT}, which this version reads")
+        estimator, reference = cls._restored(cast("Json", content), str(path))
+        check(estimator.config_)
+        loaded = load_bilm(folder, reference, device)
+        vocabulary = Vocabulary.load(folder / TASK_WORDS)
+        with without_weights():
+            network = estimator._build_for(loaded, len(vocabulary))
+        shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+        tensors = load_tensors(folder / NETWORK, shapes)
+        network.load_state_dict({key: t.float() for key, t in tensors.items()}, assign=True)
+        estimator.model, estimator.device = str(folder / BILM), device
+        estimator.language_model, estimator.task_vocabulary = loaded, vocabulary
+        estimator.network, estimator.fitted_ = network.eval().to(device), None
+        return estimator

@@ -14,14 +14,13 @@ import numpy as np
 from torch.nn.utils import clip_grad_norm_
 
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.model import BiLM, Randomness
+from elmo.bilm.model import BiLM, Randomness, seeded
 from elmo.model_folder import without_weights
 from elmo.runtime import compute_precision
 from elmo.text.batching import Batch, Group, MemoryShard, WordTable, pack_window
 from elmo.text.vocabulary import BEGIN, END, ROW_LENGTH, SPECIAL_WORDS, Vocabulary
 from elmo.training.config import OptimizerName, PretrainConfig
 from elmo.training.loop import build_optimizer
-from elmo.training.pretrain import fresh_model
 
 BYTES = 4
 MOMENTS: dict[OptimizerName, int] = {"adamw": 2, "adagrad": 1, "sgd": 1}
@@ -120,7 +119,8 @@ def measure_speed(
 ) -> float:
     """Words per second that training predicts on this machine, in each direction."""
     words = zipf_vocabulary(vocabulary)
-    model = fresh_model(config.model, words, config.training.seed)
+    with seeded(config.training.seed):
+        model = BiLM(config.model, words)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
     optimizer = build_optimizer(model, config.training)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -18,9 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import elmo
-from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.bilm.model import BiLM
+from elmo.bilm.config import SoftmaxConfig
+from elmo.bilm.model import BiLM, seeded
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError, require_extra
 from elmo.evaluate import CONFUSIONS, Evaluation, evaluate
@@ -39,11 +37,11 @@ from elmo.model_folder import (
     CONFIG,
     VOCABULARY,
     WEIGHTS,
-    card_head,
     is_many_langs,
     is_official,
+    model_card,
+    model_facts,
     model_tensors,
-    parameter_count,
     read_config,
     save_config,
     save_metrics,
@@ -238,7 +236,8 @@ def _run(
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     checkpoint = loop.load(folder / CHECKPOINTS, device)
     step = checkpoint.position.step if checkpoint else 0
-    model = fresh_model(config.model, vocabulary, config.training.seed)
+    with seeded(config.training.seed):
+        model = BiLM(config.model, vocabulary)
     if checkpoint is None and run.word_vectors is not None:
         fraction = set_word_vectors(model, Path(run.word_vectors))
         log.info("%s: vectors for %.1f%% of the vocabulary", run.word_vectors, 100 * fraction)
@@ -280,7 +279,7 @@ def _run(
     def keep_best(position: Position, evaluation: Evaluation | None) -> None:
         if world.is_first:
             save_weights(folder / WEIGHTS, model, config.training.saved_precision)
-            card = model_card(model, corpus, config, run.sources, run.command, position, evaluation)
+            card = bilm_card(model, corpus, config, run.sources, run.command, position, evaluation)
             write_text(folder / CARD, card, "backslashreplace")
             if evaluation is not None:
                 save_metrics(folder, {"step": position.best_step, **to_json(evaluation)})
@@ -480,13 +479,6 @@ def settings_of(folder: Path | str) -> PretrainConfig:
     )
 
 
-def fresh_model(config: BiLMConfig, vocabulary: Vocabulary, seed: int) -> BiLM:
-    """A model with random weights drawn from the seed; the global generator is left alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return BiLM(config, vocabulary)
-
-
 def set_word_vectors(model: BiLM, path: Path) -> float:
     """Initialise word embeddings from a file; return the fraction of the vocabulary found.
 
@@ -616,7 +608,7 @@ class TensorBoardLog:
             self._writer.flush()
 
 
-def model_card(
+def bilm_card(
     model: BiLM,
     corpus: Corpus,
     config: PretrainConfig,
@@ -626,7 +618,6 @@ def model_card(
     evaluation: Evaluation | None,
 ) -> str:
     """The model card as Markdown: what the model was made from, how well it predicts."""
-    settings = config.model
     case = "lower-cased" if config.tokenizer.lowercase else "case kept"
     quality = "No text was held out, so nothing is known of its quality.\n"
     if evaluation is not None:
@@ -651,29 +642,16 @@ Average perplexity {evaluation.perplexity:.2f}; unknown words {evaluation.unknow
                 "Average perplexity before the biLM itself was trained on this text, its softmax "
                 f"alone learned: {position.frozen_perplexity:.2f}.\n"
             )
-    return f"""{card_head("feature-extraction")}# A bidirectional language model (ELMo)
-
-| | |
-|---|---|
-| input | {settings.input} |
-| layers | {settings.layers} per direction, {settings.hidden} cells, output {settings.width} |
-| parameters | {parameter_count(model):,} |
-| vocabulary | {len(model.vocabulary):,} words (seen at least {config.vocabulary.min_count} times) |
-| tokenizer | {config.tokenizer.tokenizer}, {case} |
-| text | {", ".join(sources)} |
-| training text | {corpus.train.documents:,} documents, {corpus.tokens:,} tokens |
-| held-out text | {corpus.held_out.documents:,} documents |
-| corpus fingerprint | `{corpus.digest[:16]}` |
-| trained for | {position.step:,} steps, {position.targets:,} predictions per direction |
-| seed | {config.training.seed} |
-
-{quality}
-## Made with
-
-```
-{command}
-```
-
-elmo {elmo.__version__}, torch {torch.__version__}, Python {platform.python_version()},
-{platform.machine()}, {torch.get_num_threads()} threads.
-"""
+    facts = model_facts(model) | {
+        "vocabulary": f"{len(model.vocabulary):,} words (seen at least "
+        f"{config.vocabulary.min_count} times)",
+        "tokenizer": f"{config.tokenizer.tokenizer}, {case}",
+        "text": ", ".join(sources),
+        "training text": f"{corpus.train.documents:,} documents, {corpus.tokens:,} tokens",
+        "held-out text": f"{corpus.held_out.documents:,} documents",
+        "corpus fingerprint": f"`{corpus.digest[:16]}`",
+        "trained for": f"{position.step:,} steps, {position.targets:,} predictions per direction",
+        "seed": config.training.seed,
+    }
+    title = "A bidirectional language model (ELMo)"
+    return model_card("feature-extraction", title, facts, quality, command)
