@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from elmo.config import from_json
 from elmo.errors import UserError
+from elmo.integrations.tracking import log_to_tensorboard
 from elmo.language_model import LanguageModel, model_path
 from elmo.model_folder import Text
 from elmo.static import train as static
@@ -87,6 +88,8 @@ def pretrain(
     settings = PRESETS[config] if isinstance(config, str) else config
     if custom_tokenizer is not None and settings.tokenizer.tokenizer != "custom":
         settings = replace(settings, tokenizer=replace(settings.tokenizer, tokenizer="custom"))
+    if tensorboard:
+        on_report = log_to_tensorboard(Path(out) / training.TENSORBOARD, on_report)
     result = training.pretrain(
         text_sources(texts_or_sources, cache),
         out,
@@ -98,7 +101,6 @@ def pretrain(
         device=device,
         cache=cache,
         custom_tokenizer=custom_tokenizer,
-        tensorboard=tensorboard,
         on_report=on_report,
     )
     if not result.finished:

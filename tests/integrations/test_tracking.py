@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,9 @@ import pytest
 from tests.training.conftest import tiny_config, write_corpus
 
 import elmo
+from elmo.errors import UserError
 from elmo.integrations.tracking import log_to, log_to_tensorboard, numbers_of
+from elmo.training.loop import StepReport
 
 
 def test_every_number_of_a_training_is_passed_on(tmp_path) -> None:
@@ -48,6 +52,26 @@ def test_tensorboard_gets_the_epochs_of_a_classifier(tmp_path) -> None:
     assert numbers_of(report)["train/development_accuracy"] == 0.7
     (events,) = tmp_path.glob("events*")
     assert b"train/development_loss" in events.read_bytes()
+
+
+def test_tensorboard_gets_the_losses_of_a_pretraining(tmp_path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    corpus, seen = write_corpus(tmp_path / "corpus.txt", documents=40), list[object]()
+    elmo.pretrain(
+        corpus, tmp_path / "run", tiny_config(), cache=tmp_path / "cache",
+        tensorboard=True, on_report=seen.append,
+    )  # fmt: skip
+    logged = events.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    logged.Reload()
+    assert {"train/loss_backward", "held_out/perplexity_forward"} <= set(logged.Tags()["scalars"])
+    steps = [report.step for report in seen if isinstance(report, StepReport)]
+    assert [event.step for event in logged.Scalars("train/loss_backward")] == steps
+
+
+def test_without_tensorboard_one_line_says_what_to_install(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'elmo-embeddings[track]'")):
+        log_to_tensorboard(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".bin"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -29,7 +28,6 @@ from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.loop import Report, StepReport
 from elmo.training.pretrain import (
     JsonLog,
-    TensorBoardLog,
     adopt,
     pretrain,
     read_run,
@@ -550,20 +548,3 @@ def test_a_resumed_log_forgets_what_will_be_said_again_and_a_line_cut_short(tmp_
     JsonLog(path, 2)(step_report(3))
     steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
     assert steps == [1, 2, 3]
-
-
-def test_tensorboard_gets_the_losses(tmp_path):
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    log = TensorBoardLog(tmp_path)
-    log(step_report(4))
-    log._writer.close()
-    found = events.EventAccumulator(str(tmp_path))
-    found.Reload()
-    (event,) = found.Scalars("train/loss_backward")
-    assert (event.step, event.value) == (4, 2.0)
-
-
-def test_without_tensorboard_one_line_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(UserError, match=re.escape("pip install 'elmo-embeddings[track]'")):
-        TensorBoardLog(tmp_path)

@@ -32,7 +32,7 @@ from elmo.errors import UserError
 
 if TYPE_CHECKING:
     from elmo.classify.loop import EpochReport, StepReport
-    from elmo.classify.metrics import Metrics
+    from elmo.classify.metrics import Metrics, Mistake
     from elmo.embed.mix import LayerMix
 
 LABELLED = "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news."
@@ -157,10 +157,7 @@ def run_train(args: Arguments) -> int:
             print_metrics(evaluation.metrics, name)
         for mistake in run.evaluations["development"].mistakes[:LABELS_TO_CHECK]:
             if mistake.probability > 0.9:
-                labels = (
-                    f"{mistake.gold}, predicted {mistake.predicted} ({mistake.probability:.3f})"
-                )
-                print(safe(f"check the label: {mistake.place}: {labels}"))
+                print(f"check the label: {mistake_line(mistake)}")
         parts = ", ".join(
             f"{name} {one:.3f}" for name, one in trained.classifier.part_weights.items()
         )
@@ -198,15 +195,7 @@ def training_progress(
     """
     from elmo.classify.loop import StepReport
 
-    track: Callable[[StepReport | EpochReport], None] | None = None
-    if args.tensorboard:
-        from elmo.integrations.tracking import log_to_tensorboard
-
-        track = log_to_tensorboard(args.out.with_name(f"{args.out.name}.tensorboard"))
-
     def show(report: StepReport | EpochReport) -> None:
-        if track is not None:
-            track(report)
         if isinstance(report, StepReport):
             text = (
                 f"{report.phase}: {report.done:6.1%}  loss {report.loss:.3f}  "
@@ -221,6 +210,10 @@ def training_progress(
                 + (f"  layer weights {weights}" if weights else "")
             )
 
+    if args.tensorboard:
+        from elmo.integrations.tracking import log_to_tensorboard
+
+        return log_to_tensorboard(args.out.with_name(f"{args.out.name}.tensorboard"), show)
     return show
 
 
@@ -275,12 +268,17 @@ def run_evaluate(args: Arguments) -> int:
         return 0
     print_metrics(evaluation.metrics, "all")
     for mistake in evaluation.mistakes[: args.mistakes]:
-        labels = f"{mistake.gold}, predicted {mistake.predicted} ({mistake.probability:.3f})"
-        print(safe(f"{mistake.place}: {labels}"))
+        print(mistake_line(mistake))
         print(f"  {shortened(safe(mistake.text), TEXT_SHOWN)}")  # whole in the file of mistakes
     if evaluation.empty:
         print(f"{len(evaluation.empty):,} texts have no words")
     return 0
+
+
+def mistake_line(mistake: Mistake) -> str:
+    """Where a text is, its label, and what was predicted."""
+    predicted = f"{mistake.predicted} ({mistake.probability:.3f})"
+    return safe(f"{mistake.place}: {mistake.gold}, predicted {predicted}")
 
 
 def print_metrics(metrics: Metrics, name: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +82,7 @@ def run_pretrain(args: Arguments) -> int:
     """Train and show progress; of several processes, only the first one prints."""
     from elmo.runtime import set_device
     from elmo.training.distributed import joined, own_device
-    from elmo.training.pretrain import pretrain, resume
+    from elmo.training.pretrain import TENSORBOARD, pretrain, resume
 
     if args.resume is None and not args.sources:
         raise UserError("no text to train on; name files, a folder, '-' or ag_news")
@@ -93,15 +95,18 @@ def run_pretrain(args: Arguments) -> int:
         if quiet:
             logging.getLogger("elmo").setLevel(logging.WARNING)
         with ProgressDisplay("preparing the text", quiet=quiet) as display:
+            on_report: Callable[[Report], None] = partial(show_report, display=display)
+            if args.tensorboard:
+                from elmo.integrations.tracking import log_to_tensorboard
 
-            def on_report(report: Report) -> None:
-                show_report(report, display)
+                folder = Path(args.resume or args.out) / TENSORBOARD
+                on_report = log_to_tensorboard(folder, on_report)
 
             def on_documents(count: int) -> None:
                 display.show(f"preparing the text: {count:,} documents")
 
             options: dict[str, Any] = {"device": device, "cache": args.cache, "world": world}
-            options |= {"tensorboard": args.tensorboard, "on_report": on_report}
+            options["on_report"] = on_report
             if args.resume is not None:
                 _refuse_settings(args)
                 result = resume(args.resume, **options)

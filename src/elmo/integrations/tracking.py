@@ -51,17 +51,34 @@ def log_to(log: LogsByStep, prefix: str = "") -> Callable[[Any], None]:
     return on_report
 
 
-def log_to_tensorboard(folder: Path | str) -> Callable[[Any], None]:
-    """A function for `on_report` that writes TensorBoard logs (extra: track)."""
+def log_to_tensorboard(
+    folder: Path | str, besides: Callable[[Any], None] | None = None
+) -> Callable[[Any], None]:
+    """A function for `on_report` that writes TensorBoard logs (extra: track).
+
+    Args:
+        folder: made with the first report, since a training refuses a folder that is not empty.
+        besides: another function that is to get the reports, too.
+    """
     require_extra("tensorboard", "track")
-    writer: Any = import_module("torch.utils.tensorboard").SummaryWriter(str(folder))
+    writers: list[Any] = []
 
     def log(values: dict[str, float], /, *, step: int) -> None:
+        if not writers:
+            board: Any = import_module("torch.utils.tensorboard")
+            writers.append(board.SummaryWriter(str(folder)))
         for name, value in values.items():
-            writer.add_scalar(name, value, step)
-        writer.flush()
+            writers[0].add_scalar(name, value, step)
+        writers[0].flush()
 
-    return log_to(log)
+    track = log_to(log)
+
+    def on_report(report: Any) -> None:
+        track(report)
+        if besides is not None:
+            besides(report)
+
+    return on_report
 
 
 def numbers_of(report: Any) -> dict[str, float]:

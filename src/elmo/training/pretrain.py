@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +18,7 @@ from torch import Tensor
 from elmo.bilm.config import SoftmaxConfig
 from elmo.bilm.model import BiLM, seeded
 from elmo.config import Json, check, from_json, to_json
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.evaluate import CONFUSIONS, Evaluation, evaluate
 from elmo.files import (
     claim_folder,
@@ -60,7 +58,6 @@ from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
 from elmo.training.loop import (
     HELD_OUT_ORDER,
-    EvaluationReport,
     Listener,
     Position,
     Report,
@@ -122,7 +119,6 @@ def pretrain(
     cache: Path | None = None,
     custom_tokenizer: Tokenizer | None = None,
     world: World | None = None,
-    tensorboard: bool = False,
     on_report: Listener | None = None,
     on_documents: Callable[[int], None] | None = None,
     command: str = "",
@@ -145,7 +141,6 @@ def pretrain(
         cache: folder for prepared text; default: $ELMO_CACHE or ~/.cache/elmo.
         custom_tokenizer: the function of a `custom` tokenizer.
         world: the processes that train together; all of them make the same call.
-        tensorboard: write TensorBoard logs as well.
         on_report: called with every report.
         on_documents: called with the number of documents read while the text is prepared.
         command: for the model card.
@@ -193,7 +188,7 @@ def pretrain(
             write_json(folder / CONFIG, {**content, "training": to_json(config.training)})
 
         world.on_first(start)
-        return _run(folder, corpus, device, world, tensorboard, on_report)
+        return _run(folder, corpus, device, world, on_report)
 
 
 def resume(
@@ -203,7 +198,6 @@ def resume(
     cache: Path | None = None,
     custom_tokenizer: Tokenizer | None = None,
     world: World | None = None,
-    tensorboard: bool = False,
     on_report: Listener | None = None,
 ) -> Result:
     """Resume a run by its folder alone, with the settings and the text it was started with."""
@@ -214,7 +208,7 @@ def resume(
         world.on_first(lambda: held.enter_context(locked(folder, ours=True)))
         run, config = read_run(folder)
         corpus = _shared_corpus(world, lambda: same_corpus(run, config, cache, custom_tokenizer))
-        return _run(folder, corpus, device, world, tensorboard, on_report)
+        return _run(folder, corpus, device, world, on_report)
 
 
 def _run(
@@ -222,7 +216,6 @@ def _run(
     corpus: Corpus,
     device: str,
     world: World,
-    tensorboard: bool,
     on_report: Listener | None,
 ) -> Result:
     """Train from the newest checkpoint, or from the start, to the end or to a signal."""
@@ -267,8 +260,6 @@ def _run(
     listeners: list[Listener] = []
     if world.is_first:
         listeners.append(JsonLog(folder / LOG, step))
-        if tensorboard:
-            listeners.append(TensorBoardLog(folder / TENSORBOARD))
         if on_report is not None:
             listeners.append(on_report)
 
@@ -551,7 +542,7 @@ def adopt(model: BiLM, other: BiLM) -> None:
         mine[name][: len(tensor)] = tensor
 
 
-# What a run writes for its readers: log.jsonl, TensorBoard logs, the model card.
+# What a run writes for its readers: log.jsonl and the model card.
 
 
 class JsonLog:
@@ -583,29 +574,6 @@ class JsonLog:
                 stream.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise explained(error, self._path) from error
-
-
-class TensorBoardLog:
-    """Writes losses and held-out perplexity for TensorBoard (extra `track`)."""
-
-    def __init__(self, folder: Path) -> None:
-        require_extra("tensorboard", "track")
-        board: Any = import_module("torch.utils.tensorboard")
-        self._writer = board.SummaryWriter(str(folder))
-
-    def __call__(self, report: Report) -> None:
-        if isinstance(report, StepReport):
-            names = ("loss_forward", "loss_backward", "learning_rate", "tokens_per_second")
-            values = {f"train/{name}": getattr(report, name) for name in names}
-        else:
-            values = {
-                "held_out/perplexity_forward": report.evaluation.forward.perplexity,
-                "held_out/perplexity_backward": report.evaluation.backward.perplexity,
-            }
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, report.step)
-        if isinstance(report, EvaluationReport):
-            self._writer.flush()
 
 
 def bilm_card(
