@@ -52,7 +52,7 @@ def stack(direction: LSTMStack, inputs: Array) -> list[Array]:
     for number, layer in enumerate(direction.layers):
         assert isinstance(layer, LSTMLayer)
         outputs, _, _ = lstm(layer, inputs, np.zeros(layer.width), np.zeros(layer.hidden))
-        if direction.skip and number > 0:
+        if number >= direction.first_skip:
             outputs = outputs + inputs
         layers.append(outputs)
         inputs = outputs

@@ -191,9 +191,12 @@ LAYOUT = Layout.of(np.array([6, 4, 1]))
 FULL = Layout.of(np.array([STEPS] * BATCH))
 
 
-def build(*, layers: int, skip: bool, dropout: float = 0.0) -> LSTMStack:
+def build(*, layers: int, skip: bool, skip_tokens: bool = False, dropout: float = 0.0) -> LSTMStack:
     torch.manual_seed(layers)
-    config = BiLMConfig(hidden=5, projection=WIDTH, layers=layers, skip=skip, dropout=dropout)
+    config = BiLMConfig(
+        hidden=5, projection=WIDTH, layers=layers, skip=skip, skip_tokens=skip_tokens,
+        dropout=dropout,
+    )  # fmt: skip
     return LSTMStack(config).double()
 
 
@@ -205,9 +208,10 @@ def tokens_of(layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("skip", [False, True])
-def test_values_of_each_layer(layers: int, skip: bool) -> None:
-    direction = build(layers=layers, skip=skip)
+@pytest.mark.parametrize(("skip", "skip_tokens"), [(False, False), (True, False), (True, True)])
+def test_values_of_each_layer(layers: int, skip: bool, skip_tokens: bool) -> None:
+    direction = build(layers=layers, skip=skip, skip_tokens=skip_tokens)
+    assert direction.first_skip == (0 if skip_tokens else 1 if skip else layers)
     vectors, index = tokens_of(LAYOUT)
     outputs, states = direction(vectors, index, LAYOUT)
     assert len(outputs) == len(states) == layers
@@ -224,6 +228,14 @@ def test_the_skip_connection_leaves_the_recurrent_state_alone() -> None:
     added = outputs[0][-BATCH:]
     torch.testing.assert_close(states[1].output + added, outputs[1][-BATCH:])
     assert added.abs().max() > 0.01
+
+
+def test_token_vectors_reach_the_first_output_only_if_asked_for() -> None:
+    with_tokens = build(layers=2, skip=True, skip_tokens=True)
+    without = build(layers=2, skip=True)
+    vectors, index = tokens_of(LAYOUT)
+    lowest = with_tokens(vectors, index, LAYOUT)[0][0] - without(vectors, index, LAYOUT)[0][0]
+    torch.testing.assert_close(lowest, vectors[index])
 
 
 def test_reading_on_equals_reading_at_once() -> None:
@@ -327,6 +339,7 @@ def settings_of(
     *,
     layers: int = 2,
     skip: bool = True,
+    skip_tokens: bool = False,
     projection: int | None = 3,
     softmax: SoftmaxConfig | None = None,
     dropout: float = 0.0,
@@ -339,6 +352,7 @@ def settings_of(
         hidden=4,
         projection=projection,
         skip=skip,
+        skip_tokens=skip_tokens,
         cell_clip=2.0,
         projection_clip=None if projection is None else 1.5,
         dropout=dropout,
@@ -357,6 +371,7 @@ configs = st.builds(
     st.sampled_from(["words", "characters", "both"]),
     layers=st.integers(1, 3),
     skip=st.booleans(),
+    skip_tokens=st.booleans(),
     projection=st.sampled_from([None, 3]),
     softmax=st.sampled_from(SOFTMAXES),
 )
@@ -762,6 +777,7 @@ def test_portions(kind: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> N
     batch=texts,
     layers=st.integers(1, 3),
     skip=st.booleans(),
+    skip_tokens=st.booleans(),
     projection=st.sampled_from([None, 3]),
     carries=st.booleans(),
     upto=st.sampled_from([None, 1]),
@@ -775,13 +791,15 @@ def test_executors_agree(
     batch: list[list[str]],
     layers: int,
     skip: bool,
+    skip_tokens: bool,
     projection: int | None,
     carries: bool,
     upto: int | None,
 ) -> None:
     config = BiLMConfig(
-        word_dim=4, hidden=4, projection=projection, layers=layers, skip=skip, cell_clip=clip,
-        projection_clip=clip if projection else None, softmax=SoftmaxConfig(tied=False),
+        word_dim=4, hidden=4, projection=projection, layers=layers, skip=skip,
+        skip_tokens=skip_tokens, cell_clip=clip, projection_clip=clip if projection else None,
+        softmax=SoftmaxConfig(tied=False),
     )  # fmt: skip
     model = build_model(config)
     packed = batch_of(model, *batch)
@@ -805,11 +823,15 @@ def test_executors_agree(
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("skip_tokens", [False, True])
 def test_losses_and_gradients_of_torchs_lstm_are_those_of_the_scan(
-    monkeypatch: pytest.MonkeyPatch, dropout: float
+    monkeypatch: pytest.MonkeyPatch, dropout: float, skip_tokens: bool
 ) -> None:
     softmax = SoftmaxConfig(loss="sampled", samples=4, tied=False)
-    config = BiLMConfig(word_dim=4, hidden=4, layers=2, skip=True, dropout=dropout, softmax=softmax)
+    config = BiLMConfig(
+        word_dim=4, hidden=4, layers=2, skip=True, skip_tokens=skip_tokens, dropout=dropout,
+        softmax=softmax,
+    )  # fmt: skip
     model = build_model(config)
     batch = batch_of(model, ["the", "cat", "sat"], ["unheard", "雨"], [])
     found: list[list[Tensor]] = []

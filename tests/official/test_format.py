@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,12 @@ def test_what_options_say_is_what_the_model_is() -> None:
         softmax=SoftmaxConfig(loss="none", tied=False),
     )
     assert to_json(read(options_of(config))) == to_json(config)
+
+
+def test_skip_connections_from_the_token_layer_cannot_be_written() -> None:
+    config = replace(read(golden().options), skip_tokens=True)
+    with pytest.raises(UserError, match="cannot hold this model: its first layer does not add"):
+        options_of(config)
 
 
 def test_all_problems_are_told_at_once() -> None:

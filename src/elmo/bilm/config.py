@@ -111,6 +111,8 @@ class BiLMConfig:
     """Size to which each layer's output is projected; default: no projection."""
     skip: bool = False
     """Add a layer's input to its output, from the second layer on."""
+    skip_tokens: bool = False
+    """With skip: add the token vectors to the output of the first layer, too."""
     cell_clip: Positive | None = None
     """Clip cell values to this magnitude; default: no clipping."""
     projection_clip: Positive | None = None
@@ -125,6 +127,11 @@ class BiLMConfig:
         return self.hidden if self.projection is None else self.projection
 
     @property
+    def first_skip(self) -> int:
+        """Index of the lowest layer whose input is added to its output."""
+        return (0 if self.skip_tokens else 1) if self.skip else self.layers
+
+    @property
     def spelled(self) -> bool:
         """Whether the model reads characters."""
         return self.input != "words"
@@ -133,6 +140,8 @@ class BiLMConfig:
         """Yield what is wrong with these settings."""
         if self.projection_clip is not None and self.projection is None:
             yield "projection_clip: there is no projection to clip; set --projection"
+        if self.skip_tokens and not self.skip:
+            yield "skip_tokens: there are no skip connections to extend; use --skip"
         yield from self.characters.problems()
         yield from self.softmax.problems()
         if not self.softmax.tied or self.softmax.loss in ("adaptive", "none"):

@@ -202,7 +202,7 @@ class LSTMStack(nn.Module):
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.skip = config.skip
+        self.first_skip = config.first_skip
         self.dropout = config.dropout
         self.layers = nn.ModuleList(
             LSTMLayer(
@@ -256,8 +256,8 @@ class LSTMStack(nn.Module):
                 start = states[number].select(layout.sorted_indices)
             x = variational_dropout(x, self.dropout, random, layout, rows)
             y, end = layer(x, start, layout, index)  # (tokens, width)
-            if self.skip and number > 0:
-                y = y + x
+            if number >= self.first_skip:
+                y = y + (x if index is None else x[index])
             outputs.append(y)
             ends.append(end.select(layout.unsorted_indices))
             x, index = y, None

@@ -211,6 +211,7 @@ class BiLM(nn.Module):
     def __init__(self, config: BiLMConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.config = config
+        self.first_skip = config.first_skip
         self.vocabulary = vocabulary
         self.spelled = config.spelled
         self.compute_dtype = torch.float32
@@ -350,7 +351,7 @@ class BiLM(nn.Module):
                 for layer, start in zip(pair, states, strict=True)
             ]
             y, end = scan_pair(pair, x, starts, layout)  # (2, tokens, width)
-            if self.config.skip and number > 0:
+            if number >= self.first_skip:
                 y = y + x
             outputs.append(y)
             ends.append([state.select(layout.unsorted_indices) for state in end])

@@ -372,6 +372,8 @@ def options_of(config: BiLMConfig) -> Json:
             f"its word vectors are as wide as its layers, but here they have {config.word_dim} "
             f"and {config.width} numbers"
         )
+    if config.skip_tokens:
+        problems.append("its first layer does not add the token vectors to its output")
     if config.width > config.hidden:
         problems.append(f"its projections make {config.hidden} cells fewer, not {config.width}")
     if problems:
