@@ -4,10 +4,10 @@
     python benchmarks/transfer.py glove.6B.100d.txt --data "$ELMO_DATA"
 
 Sentences: MR, CR, SUBJ, TREC-6 and SST-2. The vectors of a sentence's words are pooled and a ridge
-classifier is fitted to them; its strength is chosen on a tenth of the training rows. MR, CR and
-SUBJ have no split: a row is a test row if a hash of its text says so, one in five. Words: WiC
-validation accuracy (one cosine threshold, tuned on the training pairs) and the Spearman correlation
-of cosines with SCWS ratings.
+classifier is fitted to them; its strength is chosen by leave-one-out errors. MR, CR and SUBJ have
+no split: a row is a test row if a hash of its text says so, one in five. Words: WiC validation
+accuracy (one cosine threshold, tuned on the training pairs) and the Spearman correlation of cosines
+with SCWS ratings.
 
 Every representation is measured in one pass: each layer, the average of layers, all layers side by
 side, and with `mean+max` pooling. GloVe files have one layer.
@@ -29,12 +29,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import eigh
 
 Array = NDArray[np.float32]
-STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
+STRENGTHS = tuple(10.0 ** (exponent / 2) for exponent in range(0, 12))
 TEST_FRACTION = 0.2
-DEVELOPMENT_FRACTION = 0.1
 CONTEXT = 30
 """Words of context on each side of a target word that are read, for SCWS."""
 
@@ -242,43 +241,49 @@ def representations(pooled: Array, *, mean_only: bool) -> dict[str, Array]:
 
 
 def ridge_accuracy(train: Array, labels: list[str], test: Array, test_labels: list[str]) -> float:
-    """Test accuracy of one-against-rest ridge regression on standardised features."""
+    """Test accuracy of one-against-rest ridge regression on standardised features.
+
+    The strength is the one with the smallest squared leave-one-out error on the training rows. A
+    tenth of them, set apart instead, chooses mostly by chance: rounding the features to half
+    precision then moved the average over the five sets by 0.007.
+    """
     classes = sorted(set(labels))
     centre, spread = train.mean(0), train.std(0) + 1e-6
     features, test = (train - centre) / spread, (test - centre) / spread
     targets = np.array([[1.0 if label == name else -1.0 for name in classes] for label in labels])
-    gold = np.array([classes.index(label) for label in labels])
-    order = np.random.default_rng(0).permutation(len(features))
-    cut = int(len(order) * DEVELOPMENT_FRACTION)
-    development, rest = order[:cut], order[cut:]
-    fits = ridge(features[rest], targets[rest], STRENGTHS)
-    scores = [
-        np.mean((features[development] @ weights + bias).argmax(1) == gold[development])
-        for weights, bias in fits
-    ]
-    best = STRENGTHS[int(np.argmax(scores))]
-    ((weights, bias),) = ridge(features, targets, (best,))
+    weights, bias = ridge(features, targets, STRENGTHS)
     predicted = (test @ weights + bias).argmax(1)
     return float(np.mean([classes[index] for index in predicted] == np.array(test_labels)))
 
 
 def ridge(
     features: Array, targets: NDArray[np.float64], strengths: Sequence[float]
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Weights and bias for each strength; the products are shared."""
-    centre = features.mean(0, dtype=np.float64)
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights and bias with the strength whose leave-one-out error is smallest.
+
+    One eigendecomposition serves all strengths: of the products of columns, or of rows if there
+    are fewer rows than columns. A row's leave-one-out error is its error divided by one minus its
+    leverage.
+    """
+    centre, bias = features.mean(0, dtype=np.float64), targets.mean(0)
     centred = (features - centre).astype(np.float32)
-    products = (centred.T @ centred).astype(np.float64)
-    bias = targets.mean(0)
-    right = centred.T.astype(np.float64) @ (targets - bias)
-    fits: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    by_rows = len(centred) < centred.shape[1]
+    products = centred @ centred.T if by_rows else centred.T @ centred
+    values, basis = eigh(products.astype(np.float64), overwrite_a=True, check_finite=False)
+    if by_rows:  # from the left singular vectors to the right ones
+        inside = values > 1e-7 * values[-1]
+        values, basis = values[inside], basis[:, inside]
+        basis = centred.T.astype(np.float64) @ basis / np.sqrt(values)
+    scores = centred @ basis.astype(np.float32)  # (rows, rank)
+    right = scores.T.astype(np.float64) @ (targets - bias)
+    best = (np.inf, right)
     for strength in strengths:
-        damped = products.copy()
-        damped.flat[:: len(damped) + 1] += strength
-        # Cholesky: half the work of an LU factorisation, and most of the benchmark's time.
-        weights = cho_solve(cho_factor(damped, overwrite_a=True, check_finite=False), right)
-        fits.append((weights, bias - centre @ weights))
-    return fits
+        solution = right / (values + strength)[:, None]
+        leverage = 1 / len(scores) + np.square(scores) @ (1 / (values + strength))
+        errors = (targets - bias - scores @ solution) / (1 - leverage)[:, None]
+        best = min(best, (float(np.square(errors).mean()), solution), key=lambda pair: pair[0])
+    weights = basis @ best[1]
+    return weights, bias - centre @ weights
 
 
 def cosines(vectors: Array) -> Array:
