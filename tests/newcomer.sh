@@ -41,7 +41,35 @@ elmo score "Oil prices fell ." --format tsv --unit bits
 elmo predict "Oil ___ fell on Monday ." --top 3
 elmo info > /dev/null
 elmo completion bash > completion.sh && bash -n completion.sh
-if elmo convert nowhere out 2> message; then exit 1; fi
-cat message
-elmo static texts.txt --out vectors.txt 2> message || cat message  # names its extra in one line
+
+echo "== what is missing is said in one line, with exit code 2"
+fails() {  # PATTERN COMMAND...
+    local pattern="$1" status=0
+    shift
+    "$@" > /dev/null 2> message || status=$?
+    if [[ $status != 2 || $(wc -l < message) != 1 ]] || ! grep -q -- "$pattern" message; then
+        echo "$*: expected exit code 2 and one line with $pattern, got $status:" && cat message && exit 1
+    fi
+    cat message
+}
+needs() {  # EXTRA COMMAND...
+    local extra="$1"
+    shift
+    fails "pip install 'elmo-embeddings\[$extra\]'" "$@"
+}
+cp texts.txt texts.txt.zst
+printf '1\tOil\t_\tNOUN\t_\t_\t0\t_\t_\t_\n\n' > tags.conllu
+fails nowhere elmo convert nowhere out
+needs study elmo static texts.txt --method skipgram --min-count 1 --out vectors.txt --quiet
+needs study elmo study --out study --quiet
+needs official elmo embed texts.txt --out vectors.h5 --quiet
+needs parquet elmo embed texts.txt --out vectors.parquet --quiet
+needs zstd elmo embed texts.txt.zst --out zstd.npz --quiet
+needs ray elmo embed texts.txt --engine ray --out ray --quiet
+needs serve elmo serve
+needs spacy elmo pretrain texts.txt --tokenizer spacy:de --out german --quiet
+needs track elmo pretrain texts.txt --tensorboard --out tracked --quiet
+needs datasets elmo embed hf:imdb --out imdb.npz --quiet
+needs tasks elmo tag train tags.conllu --out tags --quiet
+needs sentence-transformers elmo convert default sentences --to sentence-transformers
 echo "the newcomer is in"
