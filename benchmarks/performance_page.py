@@ -353,8 +353,8 @@ def _warnings(files: Files) -> Iterator[str]:
 
 
 def _targets(files: Files) -> Iterator[str]:
-    yield "## What is to be reached\n"
-    yield "| what | to reach | measured | |"
+    yield "## At a glance\n"
+    yield "| what | goal | measured | |"
     yield "|---|---|---|---|"
     for target in TARGETS:
         yield _target_row(target, files.get(target.bench))
