@@ -154,6 +154,13 @@ def test_commands_run(page, inside, capsys):
     assert ran or all(map(why_not, commands_of(FENCED.findall(TEXTS[page]))))
 
 
+def test_links_of_the_readme_lead_to_files():
+    """Sphinx checks those of the docs."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", TEXTS["README.md"])
+    assert len(targets) > 15
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
 def test_the_readme_is_short():
     assert len(TEXTS["README.md"].splitlines()) <= 170
 
