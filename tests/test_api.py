@@ -70,6 +70,14 @@ def test_an_embedder_by_name(embedder) -> None:
     assert half.model.compute_dtype == torch.bfloat16
 
 
+def test_a_mix_of_your_own(embedder) -> None:
+    weights = (0.2, 0.5, 0.3)
+    mix = elmo.MixConfig(mix="frozen", layer_weights=weights, gamma=2.0)
+    mixed = elmo.Embedder.from_pretrained(mix=mix).encode("Oil prices fell .")
+    layers = embedder.encode("Oil prices fell .", layer="all")
+    np.testing.assert_allclose(mixed, 2 * np.tensordot(weights, layers, 1), atol=1e-5)
+
+
 def test_nearest_ranks_by_the_cosine_of_token_vectors(embedder) -> None:
     corpus = ["The court ruled on Monday .", "They left the court .", "It rained ."]
     sentence = "She won on the clay court ."

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from elmo.api import pretrain, train_static
     from elmo.classify.classifier import TextClassifier
     from elmo.classify.config import ClassifierConfig
+    from elmo.embed.config import MixConfig
     from elmo.embed.embedder import Embedder
     from elmo.embed.files import load_vectors
     from elmo.embed.layer import ElmoLayer
@@ -34,6 +35,7 @@ __all__ = [
     "Embedder",
     "LanguageModel",
     "LayerMix",
+    "MixConfig",
     "PairClassifier",
     "PretrainConfig",
     "StaticVectors",
@@ -54,6 +56,7 @@ _HOMES = {
     "Embedder": "elmo.embed.embedder",
     "LanguageModel": "elmo.language_model",
     "LayerMix": "elmo.embed.mix",
+    "MixConfig": "elmo.embed.config",
     "PairClassifier": "elmo.tasks.pairs",
     "PretrainConfig": "elmo.training.config",
     "StaticVectors": "elmo.static.vectors",

@@ -73,7 +73,11 @@ MixKind = Literal["trainable", "frozen", "function", "layer", "top", "average", 
 
 @dataclass(frozen=True, kw_only=True)
 class MixConfig:
-    """How the layers of a word become one vector."""
+    """How the layers of a word become one vector: for `ElmoLayer`, `LayerMix` and `Embedder`.
+
+    >>> mix = MixConfig(mix="frozen", layer_weights=(0.2, 0.5, 0.3), gamma=2.0)
+    >>> embedder = Embedder.from_pretrained(mix=mix)
+    """
 
     mix: MixKind = "trainable"
     """trainable: a weighted sum, weights and scale learned; frozen: the same, fixed; function: a
