@@ -38,7 +38,7 @@ elmo classify predict "Oil prices fell on Monday as supply fears eased ."
 elmo embed texts.txt --out vectors.npz --quiet
 python -c 'import elmo; print(elmo.load_vectors("vectors.npz").vectors.shape)'
 elmo score "Oil prices fell ." --format tsv --unit bits
-elmo predict "Oil ___ fell on Monday ." --top 3
+elmo predict "She opened the ___ and looked inside ." --top 3
 elmo info > /dev/null
 elmo completion bash > completion.sh && bash -n completion.sh
 
@@ -65,7 +65,7 @@ needs study elmo study --out study --quiet
 needs official elmo embed texts.txt --out vectors.h5 --quiet
 needs parquet elmo embed texts.txt --out vectors.parquet --quiet
 needs zstd elmo embed texts.txt.zst --out zstd.npz --quiet
-needs ray elmo embed texts.txt --engine ray --out ray --quiet
+needs ray elmo embed texts.txt --engine ray --out ray.parquet --quiet
 needs serve elmo serve
 needs spacy elmo pretrain texts.txt --tokenizer spacy:de --out german --quiet
 needs track elmo pretrain texts.txt --tensorboard --out tracked --quiet
