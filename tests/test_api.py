@@ -223,6 +223,11 @@ def test_the_classifier_is_an_estimator(tmp_path, monkeypatch) -> None:
     assert search.fit(TEXTS, LABELS).best_estimator_.config.parts in ("ngrams", "elmo")
     with pytest.raises(elmo.UserError, match="or a field of ClassifierConfig"):
         elmo.TextClassifier().set_params(nothing=1)
+    with pytest.raises(elmo.UserError, match="or a field of ClassifierConfig"):
+        elmo.TextClassifier(nothing=1)
+    few = clone(elmo.TextClassifier(parts="ngrams", seed=3))
+    assert (few.config.parts, few.config.learning.seed) == ("ngrams", 3)
+    assert elmo.TokenTagger(seed=4).config.learning.seed == 4
     with pytest.raises(elmo.UserError, match=r"df\['text'\]"):
         classifier.fit(table[["text"]], table["label"])
     classifier.save_pretrained(tmp_path / "saved")

@@ -108,11 +108,13 @@ class Estimator(Generic[ConfigT]):
         *,
         word_vectors: Path | str | None = None,
         device: str = "cpu",
+        **settings: Any,
     ) -> None:
         self.model = model
         self.config = config
         self.word_vectors = word_vectors
         self.device = device
+        self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, as scikit-learn asks for them."""
@@ -241,9 +243,10 @@ class TextClassifier(Estimator[ClassifierConfig]):
         word_vectors: File of word vectors in word2vec's or GloVe's format that initialise the task
             embeddings. Default: none, they start random.
         device: "cpu", "cuda", "cuda:1", …
+        **settings: Fields of `ClassifierConfig`: parts, epochs, learning_rate, dropout, seed, …
 
     Example:
-        >>> classifier = TextClassifier().fit(texts, labels)
+        >>> classifier = TextClassifier(epochs=5, seed=1).fit(texts, labels)
         >>> classifier.predict(["Oil prices fell on Monday ."])
         array(['Business'], dtype='<U8')
         >>> classifier.save_pretrained("topics")
