@@ -237,6 +237,39 @@ def test_a_small_file_cannot_unpack_to_gigabytes(
     assert len(documents(ordinary)) == 10_000
 
 
+def test_a_value_that_many_parquet_rows_share_is_unpacked_once(tmp_path: Path) -> None:
+    """628 bytes took 5.4 GB: a thousand rows of 4 MB were unpacked at once."""
+    value = "oil " * 250_000
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array([value]))
+    table = pa.table({"text": shared, "label": ["a"] * 1000})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 2000
+    before, seen = pa.total_allocated_bytes(), 0
+
+    def read() -> None:
+        nonlocal seen
+        for row in readers.read_parquet(tmp_path / "a.parquet", ["text", "label"], DEFAULT):
+            assert row == (value, "a")
+            assert pa.total_allocated_bytes() - before < 50_000_000
+            seen += 1
+
+    with pytest.raises(UserError, match="unpacks to more than"):
+        read()
+    assert 250 < seen < 269, "256 MiB is what any file may hold"
+
+
+def test_parquet_values_come_back_from_dictionaries_and_pages(tmp_path: Path) -> None:
+    texts = [f"text {number % 700}" for number in range(3000)]
+    scores = [number / 2 for number in range(3000)]
+    table = pa.table({"text": texts, "score": scores})
+    for number, options in enumerate(({}, {"use_dictionary": False}, {"row_group_size": 100})):
+        pq.write_table(table, tmp_path / f"{number}.parquet", **options)
+        rows = readers.read_parquet(
+            tmp_path / f"{number}.parquet", ["score", "text"], ReadOptions()
+        )
+        assert list(rows) == [(str(s), t) for s, t in zip(scores, texts, strict=True)]
+
+
 def test_pipes_are_refused_however_they_came_there(tmp_path: Path) -> None:
     for name in ("a.txt", "a.parquet"):
         [source] = resolve([str(file(tmp_path, name, "text\n"))])

@@ -433,6 +433,17 @@ def read_parquet(
     # Strings as bytes: a damaged file calls anything a string.
     as_bytes = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
     limit = ExpansionLimit(path)
+
+    def values(column: Any) -> list[Any]:
+        if not arrow.types.is_dictionary(column.type):
+            return column.to_pylist()
+        # Only the values of these rows: the dictionary may be that of millions.
+        used = column.indices.unique().drop_null()
+        found = column.dictionary.take(used)
+        found = found.cast(as_bytes.get(found.type, found.type)).to_pylist()
+        by_index = dict(zip(used.to_pylist(), found, strict=True))
+        return [by_index.get(idx) for idx in column.indices.to_pylist()]
+
     with _open_table(path) as table:
         available: list[str] = table.schema_arrow.names
         names = [available[idx] for idx in find_columns(f"'{path}'", columns, available)]
@@ -440,17 +451,22 @@ def read_parquet(
             if available.count(name) > 1:
                 raise UserError(f"'{path}': two columns are called {name!r}; rename one of them")
         number = 0
-        batches = table.iter_batches(_ROWS_PER_BATCH, columns=list(dict.fromkeys(names)))
-        for batch in batches:
-            limit.add(batch.nbytes)
-            values = [batch.column(name) for name in names]
-            values = [column.cast(as_bytes.get(column.type, column.type)) for column in values]
-            for row in zip(*(column.to_pylist() for column in values), strict=True):
-                number += 1
-                yield tuple(
-                    as_text(value, f"'{path}', row {number}, column {name!r}", options)
-                    for name, value in zip(names, row, strict=True)
-                )
+        for group in range(table.num_row_groups):
+            pages = table.metadata.row_group(group)
+            pages = [pages.column(idx) for idx in range(pages.num_columns)]
+            limit.add(sum(c.total_uncompressed_size for c in pages if c.path_in_schema in names))
+            batches = table.iter_batches(
+                _ROWS_PER_BATCH, row_groups=[group], columns=list(dict.fromkeys(names))
+            )
+            for batch in batches:
+                for row in zip(*(values(batch.column(name)) for name in names), strict=True):
+                    number += 1
+                    fields = tuple(
+                        as_text(value, f"'{path}', row {number}, column {name!r}", options)
+                        for name, value in zip(names, row, strict=True)
+                    )
+                    limit.add(sum(map(len, fields)))
+                    yield fields
 
 
 def column_names(path: Path) -> list[str]:
@@ -473,7 +489,10 @@ def _open_table(path: Path) -> Generator[Any]:
                     limit.add(len(block))
                     file.write(block)
         try:
-            with parquet.ParquetFile(unpacked) as table:
+            # As dictionaries: a value that a thousand rows share is held once. 600 bytes can spell
+            # a thousand rows of 4 MB, which would otherwise be unpacked to gigabytes at once.
+            names = parquet.read_schema(unpacked).names
+            with parquet.ParquetFile(unpacked, read_dictionary=names) as table:
                 yield table
         except UserError:
             raise
