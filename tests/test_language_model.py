@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tests.bilm import numpy_bilm
 from tests.tiny_models import make_model
 
 from elmo.bilm.config import GenerationConfig
+from elmo.embed.embedder import Embedder
 from elmo.errors import ConfigError, UserError
 from elmo.evaluate import evaluate
 from elmo.language_model import (
@@ -410,3 +412,24 @@ def test_contradictory_settings_are_named_at_once() -> None:
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ConfigError):
             generate(make_model(), "the", GenerationConfig(temperature=bad))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [None, 5, math.nan, b"oil", [b"oil"], [None], [5], [["oil", 5]], np.array("oil"), np.zeros(2)],
+)
+def test_what_is_no_text_is_refused_by_every_verb(texts: Any) -> None:
+    """`score([b"oil"])` gave the scores of three unknown words, and None a TypeError."""
+    model = make_model()
+    for call in (model.score, model.fill, model.evaluate, Embedder(model).encode):
+        with pytest.raises(UserError, match="expected"):
+            call(texts)
+    with pytest.raises(UserError, match="expected"):
+        model.generate(texts)
+    assert model.score(np.array(["the cat", "the dog"]))[1].words[1].word == "dog"
+
+
+def test_nothing_has_no_perplexity() -> None:
+    for texts in ([], [""], [[]]):
+        with pytest.raises(UserError, match="no word"):
+            make_model().evaluate(texts)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ from elmo.model_folder import (
 )
 from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
 from elmo.text.config import Batching, ReadOptions
+from elmo.text.remote import checked_words, iterated, several
 from elmo.text.sources import are_sources, read_documents, resolve
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer, build_tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
@@ -252,7 +253,7 @@ class LanguageModel:
         A literal <S> or </S> is an unknown word, since the model adds the boundaries itself. Only
         official character models read it as a boundary within the text, as the originals do.
         """
-        words = self.tokenize(text) if isinstance(text, str) else list(text)
+        words = self.tokenize(text) if isinstance(text, str) else checked_words(text)
         config, boundaries = self.model.config, self.vocabulary.words[: END + 1]
         is_official = config.input == "characters" and config.softmax.loss == "none"
         # ELMoForManyLangs reads its own marks in a text as boundaries, too.
@@ -284,10 +285,10 @@ class LanguageModel:
         """
         if isinstance(texts, str):
             return self.score([texts], batching)[0]
-        sentences = [self.words(text) for text in texts]
+        sentences = [self.words(text) for text in several(texts)]
         for number, sentence in enumerate(sentences, start=1):
             if not sentence:
-                raise UserError(f"text {number} of {len(texts)} holds no word; leave it out")
+                raise UserError(f"text {number} of {len(sentences)} holds no word; leave it out")
         lengths = [len(sentence) + 1 for sentence in sentences]
         scores = np.zeros((2, sum(lengths)))
         for direction, slots, states, targets in self.predictions(sentences, batching):
@@ -348,7 +349,7 @@ class LanguageModel:
         if k < 1:
             raise UserError(f"expected at least one candidate per blank, got {k}")
         special = len(SPECIAL_WORDS)
-        blanked = [self._split_at_blanks(text, blank) for text in texts]
+        blanked = [self._split_at_blanks(text, blank) for text in several(texts)]
         sizes = [len(words) + 1 for words, _ in blanked]
         first: list[int] = (np.cumsum(sizes) - sizes).tolist() if sizes else []
         wanted = [
@@ -439,9 +440,12 @@ class LanguageModel:
             batching = from_json(Batching, self.config["batching"], f"{CONFIG}: batching")
         texts = [texts] if isinstance(texts, str) else texts
         batching = batching or Batching()
-        filled = filter(None, map(self.words, texts))
+        filled = filter(None, map(self.words, iterated(texts)))
         batches = read_texts(filled, self.vocabulary, batching, spelled=self.model.spelled)
-        return evaluate(self.model, batches, confusions=confusions)
+        result = evaluate(self.model, batches, confusions=confusions)
+        if not result.forward.targets:
+            raise UserError("expected texts with words to evaluate on, but there is no word")
+        return result
 
     def save_pretrained(self, path: Path | str, precision: Precision = "fp32") -> None:
         """Write a new model folder; the card names the official file the weights came from."""
@@ -524,6 +528,7 @@ class LanguageModel:
             longer = "_*" if not blank.strip("_") else ""
             pieces = list(re.split(re.escape(blank) + longer, text))
         else:
+            text = checked_words(text)
             marks = [idx for idx, word in enumerate(text) if word == blank]
             edges = zip([-1, *marks], [*marks, len(text)], strict=True)
             pieces = [text[start + 1 : end] for start, end in edges]
@@ -678,6 +683,8 @@ def model_path(name_or_path: Path | str, shipped: Path = BILM) -> Path:
     the cache, and downloaded there if it is not; an ELMoForManyLangs model is converted on the way,
     so that no pickle is read again.
     """
+    if not isinstance(cast("object", name_or_path), str | Path):
+        raise UserError(f"expected the name or path of a model, got {name_or_path!r:.60}")
     if str(name_or_path) == SHIPPED:
         return shipped
     path = Path(name_or_path).expanduser()

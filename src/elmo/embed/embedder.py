@@ -34,6 +34,7 @@ from elmo.language_model import LanguageModel
 from elmo.model_folder import WEIGHTS, Text, load_tensors, require_inside, save_tensors
 from elmo.runtime import compute_precision
 from elmo.text.batching import group_by_length
+from elmo.text.remote import iterated
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS
 
@@ -302,13 +303,15 @@ class Embedder:
         )
         single = isinstance(texts, str)
         batch: Sequence[Text] = [texts] if isinstance(texts, str) else texts
-        if not hasattr(batch, "__len__"):
+        try:
+            count = len(batch)
+        except TypeError:
             raise UserError(
                 f"expected a text or a list of texts, got {type(texts).__name__}; for an iterator "
                 "use encode_iter"
-            )
-        with progress_bar(len(batch)) if show_progress else nullcontext() as bar:
-            vectors = list(self._encode(encoder, batch, progress or bar, len(batch)))
+            ) from None
+        with progress_bar(count) if show_progress else nullcontext() as bar:
+            vectors = list(self._encode(encoder, batch, progress or bar, count))
         result: Any = vectors
         if single:
             result = vectors[0]
@@ -326,17 +329,18 @@ class Embedder:
 
         `settings` are those of `EncodeConfig`.
         """
-        if isinstance(texts, str):
-            raise UserError("expected several texts, got one string; put it in a list: [text]")
-        encoder = self.encoder(EncodeConfig(**settings))
-        return self._encode(encoder, texts, progress, None)
+        texts = iterated(texts)
+        return self._encode(self.encoder(EncodeConfig(**settings)), texts, progress, None)
 
     def similarity(self, a: Any, b: Any) -> Vectors:
         """Cosine similarity of each vector in `a` with each in `b`, (len(a), len(b)).
 
         A vector of zeros, that of a text without words, has similarity 0 with all others.
         """
-        left, right = (torch.as_tensor(np.atleast_2d(vectors)).float() for vectors in (a, b))
+        try:
+            left, right = (torch.as_tensor(np.atleast_2d(vectors)).float() for vectors in (a, b))
+        except (TypeError, ValueError):
+            raise UserError("expected two arrays of vectors, as encode returns them") from None
         return (functional.normalize(left) @ functional.normalize(right).T).numpy()
 
     def nearest(
@@ -618,13 +622,7 @@ def tokenised(
     """Tokenise texts; an error names the index of the text, counted from `first`."""
     for number, text in enumerate(cast("Iterable[Any]", texts), start=first):
         try:
-            if not isinstance(text, str | Iterable):
-                raise UserError(f"expected a string or a list of words, got {type(text).__name__}")
-            words: Any = text if isinstance(text, str) else list(cast("Iterable[Any]", text))
-            wrong = [] if words is text else [word for word in words if not isinstance(word, str)]
-            if wrong:
-                raise UserError(f"expected words, got {type(wrong[0]).__name__}: {wrong[0]!r:.60}")
-            yield TokenisedText(number, cast("Text", text), loaded.words(words))
+            yield TokenisedText(number, cast("Text", text), loaded.words(text))
         except UserError as error:
             raise UserError(f"text {number}: {error}") from None
 

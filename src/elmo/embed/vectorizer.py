@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.config import SHIPPED
 from elmo.embed.config import EncodeConfig, Layer, Start
 from elmo.embed.embedder import Dtype, Embedder, Vectors
-from elmo.errors import UserError
+from elmo.text.remote import several
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, TransformerMixin
@@ -64,12 +64,10 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Iterable[str]) -> Vectors:  # noqa: N803
         """The vectors of texts, (texts, dim): a list, an array or a pandas Series of strings."""
-        if isinstance(X, str):
-            raise UserError("expected several texts, got one string; put it in a list: [text]")
         if not hasattr(self, "embedder_"):
             self.fit([])  # nothing is learned, so an unfitted vectorizer can transform too
         vectors = self.embedder_.encode(
-            list(X),
+            several(X),
             layer=self.layer,
             pooling=self.pooling,
             normalize=self.normalize,

@@ -55,6 +55,7 @@ from elmo.tasks.training import (
     split_rows,
 )
 from elmo.text.config import ReadOptions
+from elmo.text.remote import iterated
 
 PAIRS_AT_ONCE = 512
 """Pairs that are read together; bounds the memory."""
@@ -338,7 +339,7 @@ class PairClassifier(TaskModel[PairConfig, PairNetwork, Pairs]):
 
     def predict_iter(self, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, Any]]:
         """Each of any number of pairs with its probabilities or score, some in memory at a time."""
-        iterator = iter(pairs)
+        iterator = iterated(pairs)
         predict = self.predict if self.config_.target == SCORE else self.predict_proba
         while some := list(islice(iterator, PAIRS_AT_ONCE)):
             yield from zip(some, predict(some), strict=True)
@@ -347,7 +348,7 @@ class PairClassifier(TaskModel[PairConfig, PairNetwork, Pairs]):
     def _outputs(self, pairs: Iterable[Pair]) -> NDArray[np.float32]:
         if not hasattr(self, "network"):
             raise UserError("not trained yet; call fit, or use from_pretrained")
-        rows = list(pairs)
+        rows = _checked(pairs)
         outputs = np.zeros((len(rows), len(self.labels) or 1), np.float32)
         model, config = self.language_model.model, self.config_
         for start in range(0, len(rows), PAIRS_AT_ONCE):
@@ -414,13 +415,18 @@ class PairClassifier(TaskModel[PairConfig, PairNetwork, Pairs]):
         return f"PairClassifier({what}, {config.model}, ELMo at {config.words.elmo})"
 
 
+def _checked(pairs: Any) -> list[Pair]:
+    rows = list(iterated(pairs))
+    for row, pair in enumerate(rows):
+        if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise UserError(f"pair {row + 1}: expected two texts, got {pair!r:.60}")
+    return rows
+
+
 def _as_pairs(pairs: Iterable[Pair], targets: list[str]) -> Pairs:
-    rows = list(pairs)
+    rows = _checked(pairs)
     if len(rows) != len(targets):
         raise UserError(f"expected one target per pair, got {len(rows)} and {len(targets)}")
-    for row, pair in enumerate(rows):
-        if isinstance(pair, str) or len(pair) != 2:
-            raise UserError(f"pair {row + 1}: expected two texts, got {pair!r:.60}")
     first, second = ([cast("Any", pair[side]) for pair in rows] for side in (0, 1))
     return Pairs(first, second, targets, [f"pair {row + 1}" for row in range(len(rows))])
 

@@ -45,6 +45,7 @@ from elmo.tasks.tags import (
 )
 from elmo.tasks.training import Rows, TaskModel, TrainOptions, WordNetwork, WordsOnly, split_rows
 from elmo.text.config import ReadOptions
+from elmo.text.remote import iterated
 
 TEXTS_AT_ONCE = 1024
 """Sentences that are tagged together; bounds the memory."""
@@ -264,9 +265,7 @@ class TokenTagger(TaskModel[TaggerConfig, TaggerNetwork, TaggedTexts]):
         """The same for any number of sentences, some in memory at a time."""
         if not hasattr(self, "network"):
             raise UserError("this tagger is not trained yet; call fit, or use from_pretrained")
-        if isinstance(sentences, str):
-            raise UserError("expected several sentences, got one string; put it in a list: [text]")
-        iterator = iter(sentences)
+        iterator = iterated(sentences)
         while some := list(islice(iterator, TEXTS_AT_ONCE)):
             words = [self.language_model.words(text) for text in some]
             for row, tags in zip(words, self._tags(words), strict=True):

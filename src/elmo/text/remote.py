@@ -10,7 +10,8 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeGuard, cast
@@ -169,15 +170,39 @@ def text_sources(texts: object, cache: Path | None = None) -> list[str]:
     return [str(file)]
 
 
+def iterated(texts: Any) -> Iterator[Any]:
+    """The texts of a call one by one; what is no collection of texts is an error."""
+    if isinstance(texts, str):
+        raise UserError("expected several texts, got one string; put it in a list: [text]")
+    if hasattr(texts, "columns"):
+        raise UserError("expected one column of texts, such as df['text'], got a whole table")
+    with suppress(TypeError):
+        if not isinstance(texts, bytes):
+            return iter(texts)
+    raise UserError(f"expected a list of texts, got {type(texts).__name__}: {texts!r:.60}")
+
+
+def several(texts: Any) -> list[Any]:
+    """The texts of a call."""
+    return list(iterated(texts))
+
+
+def checked_words(text: Any) -> list[str]:
+    """The words of a text that was cut into words already."""
+    words: list[Any] | None = None
+    with suppress(TypeError):
+        words = None if isinstance(text, bytes) else list(text)
+    if words is None:
+        kind = type(text).__name__
+        raise UserError(f"expected a string or a list of words, got {kind}: {text!r:.60}")
+    if wrong := [word for word in words if not isinstance(word, str)]:
+        raise UserError(f"expected words, got {type(wrong[0]).__name__}: {wrong[0]!r:.60}")
+    return words
+
+
 def _strings(texts: object) -> Iterator[str]:
-    if not isinstance(texts, Iterable):
-        raise UserError(f"expected texts or names of files, got {type(texts).__name__}")
-    for number, text in enumerate(cast("Iterable[Any]", texts)):
-        words: Sequence[object] = [text]
-        if isinstance(text, list | tuple):
-            words = cast("Sequence[object]", text)
-        if not all(isinstance(word, str) for word in words):
-            raise UserError(
-                f"text {number}: expected a string or a list of words, got {text!r:.60}"
-            )
-        yield " ".join(cast("Sequence[str]", words))
+    for number, text in enumerate(iterated(texts)):
+        try:
+            yield text if isinstance(text, str) else " ".join(checked_words(text))
+        except UserError as error:
+            raise UserError(f"text {number}: {error}") from None
