@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,14 @@ settings.register_profile(
 settings.load_profile("elmo")
 
 TINY_WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "naïve", "雨", "x" * 60)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Layers, corpora and downloads are cached in a folder of the tests, not in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "ELMO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -442,3 +442,14 @@ def test_a_digest_tells_other_texts_labels_and_borders_apart() -> None:
     assert len({one.digest for one in different}) == len(different)
     moved = LabelledTexts(["a b", "c"], ["x", "y"], ["3", "4"])
     assert moved.digest == different[0].digest
+
+
+def test_more_labels_than_memory_can_hold_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file of 300 kB with 10,000 labels asked for gigabytes, an array of texts times labels."""
+    labels = [f"l{number}" for number in range(300)] * 2
+    assert len(label_names(labels)) == 300
+    monkeypatch.setattr("elmo.classify.data.machine_memory", lambda: 10 << 20)
+    with pytest.raises(UserError, match="at most 218 different labels, but there are 300"):
+        label_names(labels)

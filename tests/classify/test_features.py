@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import given as given_examples
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.classify.toy import WORDS, toy_model, toy_texts
 
 from elmo.classify import features as text_rows
@@ -22,13 +24,14 @@ from elmo.classify.features import (
     build_task_vocabulary,
     check_vector_size,
     init_from_word_vectors,
-    pooled_layers,
     shuffled_batches,
     task_ids,
     tokenize_texts,
     with_pretrained_words,
     word_size,
 )
+from elmo.classify.linear import pooled_layers
+from elmo.classify.network import TextLayers
 from elmo.embed.embedder import Embedder
 from elmo.embed.mix import PackedLayers
 from elmo.errors import UserError
@@ -245,6 +248,49 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         )
 
 
+def test_after_a_kill_the_layers_of_finished_blocks_are_not_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Network, tagger and pairs started over with the first text."""
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    monkeypatch.setattr("elmo.classify.features.TOKENS_AT_ONCE", 20)
+    words = [text.split() for text in toy_texts(12).texts]
+    texts, model = TokenizedTexts(words, build_task_vocabulary(words, 1)), toy_model().model
+    reads: list[int] = []
+    real = TokenizedTexts.read
+
+    def counted(self: TokenizedTexts, rows: list[int], *args: Any) -> TextLayers:
+        if dies and len(reads) >= 3:
+            raise KeyboardInterrupt
+        reads.extend(rows)
+        return real(self, rows, *args)
+
+    def layers(memory: float = 1.0) -> NDArray[np.float16]:
+        kept = FrozenFeatures.compute(texts, model, memory=memory, folder=tmp_path / "scratch")
+        return cast("PackedLayers", kept.read(range(len(words))).layers).values.numpy()
+
+    dies = False
+    with monkeypatch.context() as patch:
+        patch.setenv("ELMO_CACHE", str(tmp_path / "other"))
+        whole = layers()
+    monkeypatch.setattr(TokenizedTexts, "read", counted)
+    dies = True
+    with pytest.raises(KeyboardInterrupt):
+        layers()
+    dies, before = False, len(reads)
+    assert 0 < before < len(words)
+    np.testing.assert_array_equal(layers(), whole)
+    assert len(reads) == len(words), "a text was read twice, or not at all"
+    np.testing.assert_array_equal(layers(memory=0.0), whole)
+    assert len(reads) == len(words)
+    damaged = next(iter((tmp_path / "features").rglob("*.npy")))
+    content = bytearray(damaged.read_bytes())
+    content[200] ^= 1  # one bit of one number
+    damaged.write_bytes(content)
+    np.testing.assert_array_equal(layers(), whole)
+    assert len(reads) > len(words), "a damaged file was believed"
+
+
 # Every row is learned from once an epoch, in an order that follows from seed and epoch.
 
 
@@ -293,7 +339,7 @@ def test_long_texts_are_read_in_chunks_to_their_end(monkeypatch: pytest.MonkeyPa
     model = toy_model().model
     words = [["cat", "the", "rain", "on", "sun", "dog", "a"], ["wind", "was"], ["the"] * 5]
     whole = pooled_layers(words, model).astype(np.float32)
-    monkeypatch.setattr("elmo.classify.features.CHUNK_WORDS", 3)
+    monkeypatch.setattr("elmo.classify.linear.CHUNK_WORDS", 3)
     chunked = pooled_layers(words, model).astype(np.float32)
     np.testing.assert_allclose(chunked[1], whole[1], atol=2e-3)  # fits into one chunk
     # The words alone do not depend on chunks.

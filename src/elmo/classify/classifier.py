@@ -31,7 +31,6 @@ from elmo.classify.features import (
     TokenizedTexts,
     cut_texts,
     load_word_vectors,
-    pooled_layers,
     tokenize_texts,
 )
 from elmo.classify.linear import (
@@ -39,6 +38,7 @@ from elmo.classify.linear import (
     PooledRegression,
     linear_parts,
     linear_tensors,
+    pooled_layers,
     weighted_sum,
 )
 from elmo.classify.metrics import (
@@ -68,6 +68,7 @@ from elmo.model_folder import (
     save_weights,
     without_weights,
 )
+from elmo.text.remote import several
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 2
@@ -339,7 +340,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """
         from elmo.classify.training import train
 
-        rows: list[Any] = _several(texts)
+        rows: list[Any] = several(texts)
         values = list(labels)
         names = [str(label) for label in values]
         if len(rows) != len(values):
@@ -406,7 +407,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
     def _words(self, texts: Iterable[Text]) -> list[list[str]]:
         if not hasattr(self, "part_weights"):
             raise UserError("this classifier is not trained yet; call fit, or use from_pretrained")
-        return tokenize_texts(self.language_model, _several(texts))
+        return tokenize_texts(self.language_model, several(texts))
 
     def score(self, texts: Sequence[Text], labels: Sequence[Any]) -> float:
         """The accuracy of `predict`."""
@@ -552,14 +553,6 @@ def can_draw() -> bool:
         log.warning("no figures: %s", error)
         return False
     return True
-
-
-def _several(texts: Iterable[Text]) -> list[Text]:
-    if isinstance(texts, str):
-        raise UserError("expected several texts, got one string; put it in a list: [text]")
-    if hasattr(texts, "columns"):
-        raise UserError("expected one column of texts, such as df['text'], got a whole table")
-    return list(texts)
 
 
 def _saved_tensors(network: ClassifierNetwork) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from elmo.config import nearest
 from elmo.errors import UserError
+from elmo.runtime import machine_memory
 from elmo.text import ag_news
 from elmo.text.config import ReadOptions
 from elmo.text.readers import TEXT_COLUMN, find_columns, is_number, listing
@@ -24,6 +25,8 @@ from elmo.text.sources import Source, first_row, read_columns, resolve
 LABEL_COLUMN = "label"
 MAX_LABELS = 10_000
 """More distinct labels than this are most likely a wrong column, such as an id."""
+BYTES_PER_SCORE = 40
+"""Memory per text and label, half of the machine's at most: about ten arrays while parts learn."""
 
 Rows = NDArray[np.int64]
 log = logging.getLogger(__name__)
@@ -200,15 +203,17 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
 
     Numbers are ordered by value, AG News as its files number them, everything else as strings.
     """
+    labels = list(labels)
     distinct = sorted(set(labels))
     if len(distinct) < 2:
         raise UserError(
             f"expected at least two labels, but there is only {_quoted(distinct)}; "
             "add texts with other labels, or say with --label-column which column holds them"
         )
-    if len(distinct) > MAX_LABELS:
+    most = min(MAX_LABELS, machine_memory() // (2 * BYTES_PER_SCORE * len(labels)))
+    if len(distinct) > most:
         raise UserError(
-            f"expected at most {MAX_LABELS:,} different labels, but there are {len(distinct):,}, "
+            f"expected at most {most:,} different labels, but there are {len(distinct):,}, "
             f"such as {_quoted(distinct)}; say with --label-column which column holds the label"
         )
     if set(distinct) <= set(ag_news.LABELS):

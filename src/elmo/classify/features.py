@@ -1,7 +1,7 @@
 """What a classifier reads of texts: the biLM's layers and, of each word, its task embedding.
 
-`TokenizedTexts` holds the words. `pooled_layers` reads each text to its end and pools every layer
-over its words. `FrozenFeatures` has the layers of each word, in memory or on disk.
+`TokenizedTexts` holds the words, `FrozenFeatures` the layers of each word, in memory or on disk.
+What a biLM made of texts is kept in the cache.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -25,8 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.lstm import LSTMState
-from elmo.bilm.model import BiLM, BiLMState, Randomness
+from elmo.bilm.model import BiLM, Randomness
 from elmo.classify.network import TextLayers
 from elmo.embed.embedder import groups_of, tokenised, usual_batch_tokens
 from elmo.embed.mix import PackedLayers
@@ -36,7 +36,7 @@ from elmo.language_model import LanguageModel
 from elmo.model_folder import Text
 from elmo.runtime import machine_memory
 from elmo.static.vectors import StaticVectors
-from elmo.text.batching import Batch, group_by_length, pack_texts
+from elmo.text.batching import Batch, pack_texts
 from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary, build_vocabulary
 
 Rows = NDArray[np.int64]
@@ -48,9 +48,7 @@ MAX_WORD_VECTORS = 400_000
 """Vectors taken of a file; files list the most frequent words first."""
 TOKENS_AT_ONCE = 1 << 17
 """Words sorted by length and read together, which bounds the memory for many texts."""
-CHUNK_WORDS = 1024
-"""Longer texts are read in chunks of so many words, which bounds the memory for long texts."""
-POOLED_VERSION = 1
+FEATURES_VERSION = 2
 """Of the files in the cache; to be raised with every change of what they hold."""
 CACHE_BYTES = 8 << 30
 BATCHES_SORTED = 50
@@ -200,17 +198,15 @@ class TokenizedTexts:
         return TextLayers(layers, mask.sum(1), self.task_ids(rows).to(model.device))
 
     @torch.no_grad()
-    def read_all(self, model: BiLM) -> Iterator[tuple[list[int], TextLayers]]:
-        """Read every text once, texts of similar length together; yields rows and their layers."""
-        ends = np.cumsum(1 + self.lengths)
-        first = 0
-        while first < len(self):
-            before = ends[first - 1] if first else 0
-            last = int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1
-            for group in groups_of(self.words[first:last], usual_batch_tokens(model)):
-                rows = [first + index for index in group]
+    def read_all(
+        self, model: BiLM, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[list[int], TextLayers]]:
+        """Read each text once, texts of similar length together; yields rows and their layers."""
+        for start, end in text_blocks(self.words[first:last]):
+            block = self.words[first + start : first + end]
+            for group in groups_of(block, usual_batch_tokens(model)):
+                rows = [first + start + idx for idx in group]
                 yield rows, self.read(rows, model)
-            first = last
 
 
 # Features of a frozen biLM.
@@ -240,32 +236,29 @@ class FrozenFeatures:
         folder: Path,
         on_texts: OnTexts | None = None,
     ) -> FrozenFeatures:
-        """Read all texts once.
+        """Read all texts once; what fits there is kept in the cache, and found by a later call.
 
         Args:
             memory: Gigabytes the layers may take; beyond that they go to an unnamed file in
                 `folder`, which disappears with the process. Default: half of the machine's memory.
         """
         shape = (int(texts.lengths.sum()), word_size(model))
+        size = 2 * shape[0] * shape[1]
         limit = machine_memory() / 2 if memory is None else memory * 1e9
-        storage = _Memory(shape) if 2 * shape[0] * shape[1] <= limit else _Disk(folder, shape)
+        storage = _Memory(shape) if size <= limit else _Disk(folder, shape)
         features = cls(texts, model, storage)
-        largest = torch.finfo(torch.float16).max
-        for rows, read in texts.read_all(model):
-            layers = cast("Tensor", read.layers)
-            # A batch of texts without words has no values.
-            lowest, highest = layers.aminmax() if layers.numel() else (0.0, 0.0)
-            if not -largest <= float(lowest) <= float(highest) <= largest:
-                raise UserError(
-                    f"the biLM's layers: expected values that half precision can hold, up to "
-                    f"{largest:,.0f}, got {float(lowest):g} to {float(highest):g}; its weights are "
-                    "damaged or its training diverged"
-                )
-            halves = PackedLayers.of(layers, torch.float16).values.cpu().numpy()
-            for row, words in zip(rows, halves, strict=True):
-                storage.put(int(features._starts[row]), words[: texts.lengths[row]])
+        cache = features_cache(model) if size <= CACHE_BYTES else None
+        for first, last in text_blocks(texts.words):
+            block, lengths = texts.words[first:last], texts.lengths[first:last]
+            words = (int(lengths.sum()), shape[1])
+            values = cached_block(
+                block, cache, words, "words", partial(_read_block, texts, first, last, model)
+            )
+            storage.put(int(features._starts[first]), values)
             if on_texts is not None:
-                on_texts(len(rows), int(read.lengths.sum()))
+                on_texts(len(block), words[0])
+        if cache is not None:
+            limit_cache(cache.parent)
         return features
 
     def for_texts(self, texts: TokenizedTexts) -> FrozenFeatures:
@@ -286,6 +279,17 @@ class FrozenFeatures:
         layers = PackedLayers(torch.from_numpy(values).to(self._device), self._width)
         ids = self.texts.task_ids(rows).to(self._device)
         return TextLayers(layers, torch.from_numpy(lengths).to(self._device), ids)
+
+
+def as_halves(values: Tensor) -> Half:
+    """In half precision; what it cannot hold is an error."""
+    largest = torch.finfo(torch.float16).max
+    if not bool((values.abs() <= largest).all()):
+        raise UserError(
+            "the biLM's layers: expected values that half precision can hold, up to "
+            f"{largest:,.0f}; its weights are damaged or its training diverged"
+        )
+    return values.half().cpu().numpy()
 
 
 def word_size(model: BiLM) -> int:
@@ -336,42 +340,41 @@ class _Disk:
             self._file.close()
 
 
-# Layers pooled over whole texts.
+def _read_block(texts: TokenizedTexts, first: int, last: int, model: BiLM) -> Half:
+    """All layers of the words of some texts, one row per word."""
+    lengths = texts.lengths[first:last]
+    starts = np.cumsum(lengths) - lengths
+    values = np.empty((int(lengths.sum()), word_size(model)), np.float16)
+    for rows, read in texts.read_all(model, first, last):
+        halves = as_halves(PackedLayers.of(cast("Tensor", read.layers), torch.float32).values)
+        for row, words in zip(rows, halves, strict=True):
+            start, length = starts[row - first], lengths[row - first]
+            values[start : start + length] = words[:length]
+    return values
 
 
-def pooled_layers(
-    words: Sequence[list[str]],
-    model: BiLM,
-    *,
-    cached: bool = False,
-    on_texts: OnTexts | None = None,
-) -> NDArray[np.float16]:
-    """Mean, maximum, first and last word of each layer: (texts, 1 + layers, 4, 2 * width).
+# The cache: one file per block of texts, so that a killed job loses the work on one block.
 
-    A text without words gives zeros. With `cached`, what is computed is kept in the cache folder,
-    one file per block of texts, and found again by any later call with the same texts and model.
-    """
-    blocks: list[NDArray[np.float16]] = []
-    folder = cache_folder() / "pooled" / model_digest(model) if cached else None
-    ends = np.cumsum([1 + len(text) for text in words])
-    first = 0
+
+def text_blocks(words: Sequence[list[str]]) -> Iterator[tuple[int, int]]:
+    """First and last text of each block, about TOKENS_AT_ONCE words."""
+    ends, first = np.cumsum([1 + len(text) for text in words]), 0
     while first < len(words):
         before = ends[first - 1] if first else 0
-        last = int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1
-        block = words[first:last]
-        blocks.append(_cached_block(block, model, folder))
-        if on_texts is not None:
-            on_texts(len(block), sum(map(len, block)))
+        last = min(len(words), int(np.searchsorted(ends, before + TOKENS_AT_ONCE)) + 1)
+        yield first, last
         first = last
-    if folder is not None:
-        _limit_cache(folder.parent)
-    shape = (0, 1 + model.config.layers, 4, 2 * model.config.width)
-    return np.concatenate([np.zeros(shape, np.float16), *blocks])
+
+
+def features_cache(model: BiLM) -> Path:
+    """The folder with what was computed with a biLM."""
+    return cache_folder() / "features" / model_digest(model)
 
 
 def model_digest(model: BiLM) -> str:
     """A fingerprint of everything that decides what a biLM makes of words."""
-    digest = hashlib.sha256(json.dumps([POOLED_VERSION, asdict(model.config)]).encode())
+    settings = [FEATURES_VERSION, asdict(model.config), str(model.compute_dtype)]
+    digest = hashlib.sha256(json.dumps(settings).encode())
     digest.update("\n".join(model.vocabulary.words).encode("utf-8", "surrogatepass"))
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
@@ -379,71 +382,37 @@ def model_digest(model: BiLM) -> str:
     return digest.hexdigest()[:32]
 
 
-def _cached_block(
-    words: Sequence[list[str]], model: BiLM, folder: Path | None
-) -> NDArray[np.float16]:
+def cached_block(
+    words: Sequence[list[str]],
+    folder: Path | None,
+    shape: tuple[int, ...],
+    kind: str,
+    compute: Callable[[], Half],
+) -> Half:
+    """What `compute` returns for these texts, from the cache if it is there and undamaged."""
     if folder is None:
-        return _pool_block(words, model)
+        return compute()
     digest = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
-    path = folder / f"{digest}.npy"
-    shape = (len(words), 1 + model.config.layers, 4, 2 * model.config.width)
-    with suppress(OSError, ValueError):
-        pooled = np.load(path)
-        if pooled.shape == shape and pooled.dtype == np.float16:
-            path.touch()  # the files used last are deleted last
-            return pooled
-    pooled = _pool_block(words, model)
+    path = folder / f"{digest}-{kind}.npy"
+    with suppress(OSError, ValueError, EOFError):
+        if path.is_file():  # rather than a pipe
+            with path.open("rb") as file:
+                values = np.load(file)
+                sound = file.read() == hashlib.sha256(values.data).digest()
+            if sound and values.shape == shape and values.dtype == np.float16:
+                path.touch()  # the files used last are deleted last
+                return values
+    values = compute()
     try:
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.save(file, pooled)
+            np.save(file, values)
+            file.write(hashlib.sha256(values.data).digest())
     except UserError as error:
         log.warning("the layers of these texts are not cached: %s", error)
-    return pooled
+    return values
 
 
-@torch.no_grad()
-def _pool_block(words: Sequence[list[str]], model: BiLM) -> NDArray[np.float16]:
-    """Read texts of similar length together; long ones in chunks, the forward state carried on."""
-    width = 2 * model.config.width
-    pooled = torch.zeros(len(words), 1 + model.config.layers, 4, width)
-    lengths = np.array([1 + len(text) for text in words], np.int64)
-    for group in group_by_length(lengths, usual_batch_tokens(model), window=CHUNK_WORDS):
-        rows = [int(row) for row in group if words[row]]
-        state: BiLMState | None = None
-        start = 0
-        while rows:
-            chunks = [words[row][start : start + CHUNK_WORDS] for row in rows]
-            batch = pack_texts(chunks, model.vocabulary, spelled=model.spelled)
-            outputs = model.layers(batch.to(model.device), state)
-            by_text = torch.split(outputs.words(), list(batch.lengths), dim=1)
-            for row, layers in zip(rows, by_text, strict=True):
-                target = pooled[row]  # (1 + layers, 4, width)
-                highest = layers.amax(1).cpu()
-                target[:, 0] += layers.sum(1).cpu() / len(words[row])
-                target[:, 1] = torch.maximum(target[:, 1], highest) if start else highest
-                if not start:
-                    target[:, 2] = layers[:, 0].cpu()
-                target[:, 3] = layers[:, -1].cpu()
-            start += CHUNK_WORDS
-            longer = [index for index, row in enumerate(rows) if len(words[row]) > start]
-            rows = [rows[index] for index in longer]
-            if rows:
-                # The backward direction has not read what follows: it starts from zeros.
-                ahead = outputs.state.select(torch.tensor(longer, device=model.device))
-                zeros = tuple(
-                    LSTMState(*(torch.zeros_like(one) for one in layer)) for layer in ahead.backward
-                )
-                state = BiLMState(ahead.forward, zeros)
-    largest = torch.finfo(torch.float16).max
-    if not bool((pooled.abs() <= largest).all()):
-        raise UserError(
-            "the biLM's layers: expected values that half precision can hold, up to "
-            f"{largest:,.0f}; its weights are damaged or its training diverged"
-        )
-    return pooled.half().numpy()
-
-
-def _limit_cache(folder: Path) -> None:
+def limit_cache(folder: Path) -> None:
     """Delete the files used longest ago until the rest fits into the limit."""
     for path in folder.glob("*/.*.partial"):  # of killed processes, once they are surely dead
         if path.stat().st_mtime < time.time() - 3600:

@@ -26,13 +26,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.bilm.model import seeded
+from elmo.bilm.lstm import LSTMState
+from elmo.bilm.model import BiLM, BiLMState, seeded
 from elmo.classify.config import PARTS
+from elmo.embed.embedder import usual_batch_tokens
 from elmo.errors import UserError
 from elmo.model_folder import require_numbers
+from elmo.text.batching import group_by_length, pack_texts
 
 if TYPE_CHECKING:
     from elmo.classify.data import Split
+    from elmo.classify.features import OnTexts
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -45,6 +49,8 @@ MAX_WEIGHTS = 1 << 25
 POOLINGS = ("mean", "max", "first", "last")
 POOLING_SCALES = (1.0, 0.5, 0.5, 0.5)
 """The mean is the least noisy, so its weights are penalised less."""
+CHUNK_WORDS = 1024
+"""Longer texts are read in chunks of so many words, which bounds the memory for long texts."""
 COMPONENTS, COMPONENT_ROWS = 512, 8192
 """Principal components that the logistic regression reads, and texts they are computed from."""
 
@@ -168,7 +174,82 @@ def fit_ngrams(
     return NgramSVM(hashes, idf, *fit(slice(None), strength)), scores
 
 
-# Pooled layers.
+# Layers pooled over whole texts.
+
+
+def pooled_layers(
+    words: Sequence[list[str]],
+    model: BiLM,
+    *,
+    cached: bool = False,
+    on_texts: OnTexts | None = None,
+) -> NDArray[np.float16]:
+    """Mean, maximum, first and last word of each layer: (texts, 1 + layers, 4, 2 * width).
+
+    A text without words gives zeros. With `cached`, what is computed is kept in the cache folder,
+    one file per block of texts, and found again by any later call with the same texts and model.
+    """
+    # Here: at the top it would make the chain of imports longer for all that import this file.
+    from elmo.classify.features import (
+        as_halves,
+        cached_block,
+        features_cache,
+        limit_cache,
+        text_blocks,
+    )
+
+    blocks: list[NDArray[np.float16]] = []
+    folder = features_cache(model) if cached else None
+    shape = (1 + model.config.layers, 4, 2 * model.config.width)
+    for first, last in text_blocks(words):
+        block = words[first:last]
+
+        def compute(block: Sequence[list[str]] = block) -> NDArray[np.float16]:
+            return as_halves(_pool_block(block, model))
+
+        pooled = cached_block(block, folder, (len(block), *shape), "pooled", compute)
+        blocks.append(pooled)
+        if on_texts is not None:
+            on_texts(len(block), sum(map(len, block)))
+    if folder is not None:
+        limit_cache(folder.parent)
+    return np.concatenate([np.zeros((0, *shape), np.float16), *blocks])
+
+
+@torch.no_grad()
+def _pool_block(words: Sequence[list[str]], model: BiLM) -> Tensor:
+    """Read texts of similar length together; long ones in chunks, the forward state carried on."""
+    width = 2 * model.config.width
+    pooled = torch.zeros(len(words), 1 + model.config.layers, 4, width)
+    lengths = np.array([1 + len(text) for text in words], np.int64)
+    for group in group_by_length(lengths, usual_batch_tokens(model), window=CHUNK_WORDS):
+        rows = [int(row) for row in group if words[row]]
+        state: BiLMState | None = None
+        start = 0
+        while rows:
+            chunks = [words[row][start : start + CHUNK_WORDS] for row in rows]
+            batch = pack_texts(chunks, model.vocabulary, spelled=model.spelled)
+            outputs = model.layers(batch.to(model.device), state)
+            by_text = torch.split(outputs.words(), list(batch.lengths), dim=1)
+            for row, layers in zip(rows, by_text, strict=True):
+                target = pooled[row]  # (1 + layers, 4, width)
+                highest = layers.amax(1).cpu()
+                target[:, 0] += layers.sum(1).cpu() / len(words[row])
+                target[:, 1] = torch.maximum(target[:, 1], highest) if start else highest
+                if not start:
+                    target[:, 2] = layers[:, 0].cpu()
+                target[:, 3] = layers[:, -1].cpu()
+            start += CHUNK_WORDS
+            longer = [index for index, row in enumerate(rows) if len(words[row]) > start]
+            rows = [rows[index] for index in longer]
+            if rows:
+                # The backward direction has not read what follows: it starts from zeros.
+                ahead = outputs.state.select(torch.tensor(longer, device=model.device))
+                zeros = tuple(
+                    LSTMState(*(torch.zeros_like(one) for one in layer)) for layer in ahead.backward
+                )
+                state = BiLMState(ahead.forward, zeros)
+    return pooled
 
 
 def fit_pooled(
@@ -223,7 +304,7 @@ def _fit_regression(
     units = (0.15 * variances + penalty).rsqrt()
     inputs, decay = inputs * units, (penalty * units**2)[:, None]
     weight = torch.zeros(inputs.shape[1], count, requires_grad=True)
-    frequency = functional.one_hot(targets, count).float().mean(0)
+    frequency = torch.bincount(targets, minlength=count) / len(targets)
     bias = frequency.clamp(min=1e-6).log().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=40, tolerance_grad=1e-4, line_search_fn="strong_wolfe"

@@ -47,7 +47,6 @@ from elmo.classify.features import (
     cut_texts,
     init_from_word_vectors,
     load_word_vectors,
-    pooled_layers,
     tokenize_texts,
     with_pretrained_words,
 )
@@ -57,6 +56,7 @@ from elmo.classify.linear import (
     fit_part_weights,
     fit_pooled,
     held_out_rows,
+    pooled_layers,
     weighted_sum,
 )
 from elmo.classify.loop import (
