@@ -94,7 +94,7 @@ def remove_folder(path: Path) -> None:
     """Delete a folder. If the process dies meanwhile, nothing is left under its name."""
     doomed = temporary_path(path)
     path.replace(doomed)
-    shutil.rmtree(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)  # another process may be removing it as a leftover
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -259,6 +260,31 @@ def test_a_kill_after_the_rename_leaves_nothing_to_the_next_run(source: Path) ->
     with pytest.raises(UserError, match="exists already"):
         write(source, "v.npz")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("deleted", range(4))
+def test_a_kill_while_the_journal_is_removed_blocks_nothing(
+    source: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    """A journal without its mark was taken for a folder of the user, and refused for ever."""
+    whole = write(source, "whole.npz").path.read_bytes()
+
+    def dies(folder: Path, **_: Any) -> None:
+        for path in sorted(Path(folder).iterdir())[:deleted]:
+            path.unlink()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", dies)
+        with pytest.raises(Killed):
+            write(source, "v.npz")
+    assert source.with_name("v.npz").read_bytes() == whole
+    with pytest.raises(UserError, match="exists already"):
+        write(source, "v.npz")
+    source.with_name("v.npz").unlink()
+    assert write(source, "v.npz").path.read_bytes() == whole
+    names = {path.name for path in source.parent.iterdir()}
+    assert names == {source.name, "whole.npz", "v.npz"}
 
 
 def kill_after(patch: pytest.MonkeyPatch, module: Any, name: str, calls: int) -> None:

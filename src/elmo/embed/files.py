@@ -64,6 +64,7 @@ from elmo.files import (
     explained,
     locked,
     read_json,
+    remove_folder,
     remove_leftovers,
     sync,
     write_json,
@@ -147,6 +148,7 @@ def embed_text(
     """
     out, config, read = Path(out), config or EncodeConfig(), read or ReadOptions()
     folder = Path(f"{out}.unfinished")
+    remove_leftovers(out.parent, folder.name)  # of a process killed while it removed its journal
     if not folder.exists():
         check_vector_file(out)
     files = resolve([sources] if isinstance(sources, str) else sources)
@@ -201,7 +203,10 @@ def embed_text(
             raise explained(error, out) from error
         finally:
             if out.exists() or not (folder / Journal.PROGRESS).exists():  # nothing to resume
-                shutil.rmtree(folder, ignore_errors=True)
+                try:
+                    remove_folder(folder)
+                except OSError:  # Windows cannot rename a folder while the lock in it is held
+                    shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # Windows cannot delete a folder while the lock in it is held
         folder.rmdir()
     counts = journal.texts, journal.tokens, encoder.dim
