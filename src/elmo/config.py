@@ -43,6 +43,10 @@ def model_name(path: Path | str, shipped: Path = BILM) -> str:
     return SHIPPED if Path(path) == shipped else str(Path(path).absolute())
 
 
+LARGEST = 1e30
+"""Of settings that are multiplied with weights: float32 ends at 3.4e38."""
+
+
 class Range(NamedTuple):
     """Bounds of a number, as in `dropout: Annotated[float, Range(0, 1, "[)")] = 0.1`."""
 
@@ -57,15 +61,16 @@ class Range(NamedTuple):
         return self.low <= value <= self.high and value != excluded
 
     def __str__(self) -> str:
-        if self.high == math.inf:
-            return f"{'more than' if self.ends == '(]' else 'at least'} {self.low:,}"
+        if self.high >= LARGEST:
+            most = "" if self.high == math.inf else f", at most {self.high:g}"
+            return f"{'more than' if self.ends == '(]' else 'at least'} {self.low:,}{most}"
         low = f"more than {self.low:,}, up" if self.ends == "(]" else f"{self.low:,}"
         return f"{low} to {'below ' if self.ends == '[)' else ''}{self.high:,}"
 
 
 Count = Annotated[int, Range(1)]
-NotNegative = Annotated[float, Range(0)]
-Positive = Annotated[float, Range(0, ends="(]")]
+NotNegative = Annotated[float, Range(0, LARGEST)]
+Positive = Annotated[float, Range(0, LARGEST, "(]")]
 Fraction = Annotated[float, Range(0, 1)]
 DropoutRate = Annotated[float, Range(0, 1, "[)")]
 Seed = Annotated[int, Range(0)]

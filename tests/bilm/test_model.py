@@ -31,6 +31,7 @@ from elmo.bilm.model import (
     Randomness,
     token_vectors,
 )
+from elmo.errors import UserError
 from elmo.text.batching import (
     Batch,
     Group,
@@ -844,3 +845,15 @@ def test_losses_and_gradients_of_torchs_lstm_are_those_of_the_scan(
     assert len(found[0]) > 8
     for mine, other in zip(*found, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
+
+
+def test_a_text_that_cannot_fit_into_memory_is_refused_before_it_takes_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A line of 16 MB asks a model of 256 cells for 80 GB, and the system kills the process."""
+    loaded = make_model()
+    monkeypatch.setattr(module, "machine_memory", lambda: 1 << 20)
+    with pytest.raises(UserError, match=r"text of 70,000 words takes .* GB of .* shorter texts"):
+        loaded.model.layers(loaded.model.pack([["cat"] * 70_000]))
+    with torch.no_grad():
+        loaded.model.layers(loaded.model.pack([["cat"] * 300]))

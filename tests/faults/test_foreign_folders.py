@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 from tests.faults.conftest import train
 from tests.training.conftest import write_corpus
 
+from elmo.classify.config import ClassifierConfig
+from elmo.classify.loop import check_run
 from elmo.errors import UserError
 from elmo.files import MARK, claim_folder, locked, write_json, writing
 from elmo.language_model import LanguageModel
@@ -148,3 +150,22 @@ def test_numbers_of_hdf5_that_are_not_finite_or_were_never_written(tmp_path: Pat
             read_numbers(datasets["nan"])
         with pytest.raises(UserError, match="never written"):
             require_readable(tmp_path / "x.hdf5", {"absent": datasets["absent"]})
+
+
+def test_fresh_deletes_no_file_that_the_user_put_into_a_trained_folder(tmp_path: Path) -> None:
+    """The whole folder was replaced, notes included."""
+    out = tmp_path / "c"
+    out.mkdir()
+    for name in (
+        "classifier.json",
+        "README.md",
+        "metrics_test.json",
+        "confusion_train.png",
+        "bilm",
+    ):
+        (out / name).touch()
+    settings = (ClassifierConfig(), "classifier.json", True, False, 1.0)
+    check_run(out, *settings)
+    (out / "notes.md").write_text("mine")
+    with pytest.raises(UserError, match=r"notes\.md"):
+        check_run(out, *settings)

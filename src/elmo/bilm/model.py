@@ -40,13 +40,16 @@ from elmo.bilm.lstm import (
 )
 from elmo.bilm.softmax import FullSoftmax, SampledSoftmax, build_output
 from elmo.bilm.tokens import TokenLayer
-from elmo.runtime import after_fork_in_child
+from elmo.errors import UserError
+from elmo.runtime import after_fork_in_child, machine_memory
 from elmo.text.batching import Batch, WordTable, pack_texts
 from elmo.text.vocabulary import Vocabulary
 
 FEW_TEXTS = 4
 """Up to this many texts, both directions run in one loop: a layer of 32 steps takes 7.2 ms instead
 of 14.2 with one thread per direction. From eight texts on threads win (docs/experiments.md)."""
+MANY_TOKENS = 1 << 16
+"""Larger batches come from very long texts: whether they fit into memory is checked."""
 WORDS_AT_ONCE = 1024
 """How many words `token_vectors` computes at a time."""
 
@@ -361,6 +364,15 @@ class BiLM(nn.Module):
         ]
 
     def _token_vectors(self, batch: Batch) -> Tensor:
+        tokens, config = batch.inputs.shape[1], self.config
+        if tokens > MANY_TOKENS and self.device.type == "cpu":
+            # Per token: the gates of both directions, and each layer twice; 4 bytes per number.
+            needed = 16 * tokens * (2 * config.hidden + (1 + config.layers) * config.width)
+            if needed > (memory := machine_memory()):
+                raise UserError(
+                    f"a text of {max(batch.lengths, default=0):,} words takes {needed / 1e9:,.0f} "
+                    f"GB of {memory / 1e9:,.0f} to read; break it into shorter texts"
+                )
         return self.token_layer(batch.words).to(self.compute_dtype)
 
     def in_parallel(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -58,6 +59,11 @@ PATIENCE_STEPS, WARMUP_STEPS = 50, 100
 """An epoch of few texts has few steps: patience lasts at least so many; and the warm-up's steps."""
 STILL_IMPROVING = "the development loss was still falling"
 NETWORK, FINE_TUNING = "network", "fine-tuning"
+WRITTEN = re.compile(
+    r"(classifier|tagger|pairs)\.json|bilm|(classifier|linear|network)\.safetensors|log\.jsonl|"
+    r"(own|task)_words\.txt|(README|LICENSE)\.md|(metrics|mistakes|confusion)_\w+\.\w+|.*\.png"
+)
+"""Names in the folder of a trained classifier, tagger or pair classifier."""
 Rows = NDArray[np.int64]
 
 log = logging.getLogger(__name__)
@@ -734,6 +740,12 @@ def check_run(
     check(config)
     if out.exists() and not (fresh and (out / mark).is_file()):
         raise UserError(f"{out}: already exists; choose another --out, or replace it with --fresh")
+    names = [path.name for path in out.iterdir()] if out.exists() else []
+    if strange := [name for name in names if not WRITTEN.fullmatch(name)]:
+        raise UserError(
+            f"{out}: holds a file that elmo did not write ({strange[0]}), which --fresh would "
+            "delete; move it, or choose another --out"
+        )
     if reference and config.learning.fine_tuning.fine_tune_epochs:
         raise UserError(
             "reference: a fine-tuned biLM differs from the one it came from, so it must be saved; "
