@@ -28,6 +28,8 @@ VALUES = (
     "none",
 )
 ODD_TEXTS = ("nan", "", "\udcff\udcfe", "-1")
+TINY_STUDY = "--rows tfidf --seeds 0 --sweeps --samples --words --draws 0 --task-dim 0 --epochs 1"
+TINY_TASK = "--epochs 1 --encoder-dim 4 --task-dim 4"
 SMALL = "--hidden 8 --word-dim 8 --epochs 1 --min-count 1"
 BASES = {
     "check": "corpus.txt --no-estimate",
@@ -43,8 +45,15 @@ BASES = {
     "neighbours": "bank the~bank~fell~. --corpus corpus.txt --model m",
     "classify train": "labelled.csv --model m --out o --parts ngrams --epochs 1",
     "classify evaluate": "labelled.csv --model c",
-    "classify predict": "oil~bank --model c",
-    "study": "labelled.csv --out o --rows tfidf --seeds 0 --model m",
+    "classify predict": "oil~bank --model c --explain",
+    "study": f"labelled.csv --out o --model m {TINY_STUDY}",
+    "tag train": "tagged.conll --model m --out o --epochs 1 --encoder-dim 4 --task-dim 4",
+    "tag evaluate": "tagged.conll --model t",
+    "tag predict": "oil~bank --model t",
+    "pairs train": "pairs.csv --model m --out o --epochs 1 --encoder-dim 4 --task-dim 4",
+    "pairs evaluate": "pairs.csv --model p",
+    "pairs predict": "oil~bank team~game --model p",
+    "index": "corpus.txt --model m --out o",
     "score": "oil~prices --model m",
     "predict": "oil~___~fell --model m",
     "generate": "oil --model m --length 3",
@@ -138,6 +147,13 @@ def texts() -> Iterator[Attack]:
         "classify evaluate": ["classify", "evaluate", "--model", "c"],
         "static": ["static", "--out", "o.txt"],
         "neighbours": ["neighbours", "bank", "the bank .", "--model", "m", "--corpus"],
+        "tag train": ["tag", "train", "--model", "m", "--out", "o", *TINY_TASK.split()],
+        "tag predict": ["tag", "predict", "--model", "t", "--files"],
+        "tag predict --conll": ["tag", "predict", "--model", "t", "--conll"],
+        "pairs train": ["pairs", "train", "--model", "m", "--out", "o", *TINY_TASK.split()],
+        "pairs predict": ["pairs", "predict", "--model", "p", "--files"],
+        "index": ["index", "--model", "m", "--out", "o"],
+        "static contextual": ["static", "--method", "contextual", "--model", "m", "--out", "o.txt"],
     }
     line = b"oil prices fell on Monday .\n"
     bad: dict[str, tuple[str, bytes]] = {
@@ -176,6 +192,7 @@ def texts() -> Iterator[Attack]:
             fine = command == "check" or (what, command.split()[0]) in (
                 ("blank lines", "classify"),
                 ("a JSON line without text", "classify"),
+                ("a JSON key of 10 MB", "classify"),  # a single column is the text
             )
             yield Attack(
                 group,
@@ -322,8 +339,14 @@ def parquet(group: str, commands: dict[str, list[str]]) -> Iterator[Attack]:
         return importlib.import_module("pyarrow")
 
     def bomb() -> Any:
-        text = pa().array(["oil " * 1000]).take(pa().array([0] * 1_000_000))
-        return pa().table({"text": text, "label": pa().array(["a"] * 1_000_000)})
+        zeros = pa().array([0] * 100_000, pa().int32())
+        text = pa().DictionaryArray.from_arrays(zeros, pa().array(["oil " * 1000]))
+        return pa().table({"text": text, "label": pa().array(["a"] * 100_000)})
+
+    def wide() -> Any:
+        zeros = pa().array([0] * 1000, pa().int32())
+        text = pa().DictionaryArray.from_arrays(zeros, pa().array(["oil " * 1_000_000]))
+        return pa().table({"text": text, "label": pa().array(["a"] * 1000)})
 
     def twins() -> Any:
         names, column = ["text", "text"], pa().array(["oil"])
@@ -338,6 +361,7 @@ def parquet(group: str, commands: dict[str, list[str]]) -> Iterator[Attack]:
 
     makers = {
         "a bomb": bomb,
+        "a bomb of few rows": wide,
         "two equal columns": twins,
         "dates out of range": dates,
         "nulls": nulls,
@@ -348,7 +372,7 @@ def parquet(group: str, commands: dict[str, list[str]]) -> Iterator[Attack]:
                 group,
                 f"Parquet with {what}: elmo {command}",
                 [*commands[command], "x.parquet"],
-                table(columns, compression="zstd"),
+                table(columns, compression="zstd", store_schema=False),
                 expect="clear error",
             )
 
@@ -532,7 +556,7 @@ def folders() -> Iterator[Attack]:
     group = "the user's folders"
     pretrain = ["pretrain", "corpus.txt", *SMALL.split()]
     train = ["classify", "train", "labelled.csv", "--model", "m", "--parts", "ngrams"]
-    study = ["study", "labelled.csv", "--rows", "tfidf", "--seeds", "0", "--model", "m"]
+    study = ["study", "labelled.csv", "--model", "m", *TINY_STUDY.split()]
     commands = {"pretrain": pretrain, "classify train": train, "study": study}
     mine = both(
         write("mine/README.md", "mine"),

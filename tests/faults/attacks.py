@@ -38,6 +38,8 @@ from elmo.errors import UserError
 SECONDS = 120
 GIGABYTES = 6
 """Address space that a command may have; torch alone takes three."""
+STOPPED = (130, 143)
+"""Exit codes after SIGTERM, of a training and of other commands."""
 LONGEST_MESSAGE = 4000
 OUTCOMES = ("clear error", "right", "traceback", "hang", "wrong", "lost")
 FINE = OUTCOMES[:2]
@@ -113,7 +115,7 @@ class Verdict(NamedTuple):
 
 
 def world(folder: Path) -> Path:
-    """A folder with texts, a model `m`, a classifier `c`, vectors, and files of the user."""
+    """A folder with texts, a model `m`, what was trained on it, vectors, and files of the user."""
     random_words = random.Random(0)
     (folder / "notes").mkdir(parents=True)
     (folder / "README.md").write_text("my readme\n")
@@ -128,10 +130,18 @@ def world(folder: Path) -> Path:
         words = random_words.choices(WORDS, k=6)
         rows.append(f"{'ab'[idx % 2]},{'oil bank' if idx % 2 else 'team game'} {' '.join(words)}")
     (folder / "labelled.csv").write_text("\n".join(rows) + "\n")
+    sentences = [
+        "".join(f"{word}\t{word[0].isupper()}\n" for word in line.split()) for line in lines
+    ]
+    (folder / "tagged.conll").write_text("\n".join(sentences[:30]))
+    pairs = [f"{lines[idx]},{lines[idx + 1]},{'yn'[idx % 2]}" for idx in range(0, 40)]
+    (folder / "pairs.csv").write_text("\n".join(["sentence1,sentence2,label", *pairs]) + "\n")
     commands = [
         "pretrain corpus.txt --out m --hidden 8 --word-dim 8 --epochs 1 --min-count 1 --cache k",
         "classify train labelled.csv --model m --out c --parts ngrams --quiet",
         "embed corpus.txt --model m --out v.npz",
+        "tag train tagged.conll --model m --out t --epochs 1 --encoder-dim 4 --task-dim 4",
+        "pairs train pairs.csv --model m --out p --epochs 1 --encoder-dim 4 --task-dim 4",
         "static corpus.txt --out w.txt --dim 4 --min-count 1 --shift 1 --window 2 --cache k",
     ]
     for command in commands:
@@ -150,7 +160,7 @@ def run(
     seconds: float = SECONDS,
     meanwhile: Callable[[int], None] | None = None,
 ) -> Result:
-    """Run a command in a forked child; a job that answers SIGTERM with exit code 130 is no hang."""
+    """Run a command in a forked child; a long job that answers SIGTERM as told is no hang."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = time.monotonic()
         child = os.fork()
@@ -163,7 +173,7 @@ def run(
         if status is None:
             os.kill(child, signal.SIGTERM)
             status = _waited(child, 10)
-            hung = status is None or os.waitstatus_to_exitcode(status) != 130
+            hung = status is None or os.waitstatus_to_exitcode(status) not in STOPPED
         if status is None:
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
@@ -186,7 +196,7 @@ def _in_child(
     code = 99
     try:
         os.chdir(folder)
-        os.environ.update(ELMO_CACHE=str(folder / "cache"), **environment)
+        os.environ.update({"ELMO_CACHE": str(folder / "cache"), **environment})
         if stdin is None:
             os.close(0)
             sys.stdin = None  # as Python does at its start
@@ -275,7 +285,7 @@ def judge(attack: Attack, result: Result, before: Mapping[str, str]) -> Verdict:
         if attack.expect not in ("", "clear error"):
             return Verdict(attack, "wrong", f"refused: {message}")
         return Verdict(attack, "clear error", message)
-    if result.code not in (0, 1, 130):
+    if result.code not in (0, 1, *STOPPED):
         return Verdict(attack, "wrong", f"exit code {result.code}: {message}")
     if attack.expect == "clear error":
         return Verdict(attack, "wrong", f"accepted with exit code {result.code}: {message}")
@@ -337,12 +347,19 @@ def import_everything() -> None:
     import elmo.cli.lm
     import elmo.cli.models
     import elmo.cli.official
+    import elmo.cli.pairs
     import elmo.cli.pretrain
+    import elmo.cli.probe
     import elmo.cli.serve
     import elmo.cli.study
+    import elmo.cli.tag
     import elmo.embed.files
+    import elmo.explore.index
     import elmo.official.verify
+    import elmo.static.contextual
     import elmo.static.train
+    import elmo.tasks.pairs
+    import elmo.tasks.tagger
     import elmo.text.inspect
     import elmo.training.estimate  # noqa: F401
 
