@@ -41,12 +41,7 @@ from elmo.classify.linear import (
     pooled_layers,
     weighted_sum,
 )
-from elmo.classify.metrics import (
-    MAX_DENSE_LABELS,
-    Evaluation,
-    measure,
-    most_confident_mistakes,
-)
+from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, measure, most_confident_mistakes
 from elmo.classify.network import ClassifierNetwork
 from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
 from elmo.errors import UserError, require_extra

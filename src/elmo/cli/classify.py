@@ -20,14 +20,7 @@ from elmo.cli.display import (
     safe,
     shortened,
 )
-from elmo.cli.main import (
-    Arguments,
-    Command,
-    add_device,
-    add_model,
-    add_reading,
-    checked_text,
-)
+from elmo.cli.main import Arguments, Command, add_device, add_model, add_reading, checked_text
 from elmo.errors import UserError
 
 if TYPE_CHECKING:

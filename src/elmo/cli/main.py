@@ -42,16 +42,7 @@ from typing import (
 )
 
 import elmo
-from elmo.config import (
-    BILM,
-    CLASSIFIER,
-    SHIPPED,
-    Json,
-    from_json,
-    from_text,
-    nearest,
-    to_json,
-)
+from elmo.config import BILM, CLASSIFIER, SHIPPED, Json, from_json, from_text, nearest, to_json
 from elmo.errors import ConfigError, UserError
 from elmo.runtime import keep_freed_memory
 from elmo.text.config import ReadOptions

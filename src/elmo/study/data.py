@@ -23,10 +23,7 @@ from elmo.classify.data import (
     label_names,
     read_labelled,
 )
-from elmo.classify.features import (
-    TokenizedTexts,
-    tokenize_texts,
-)
+from elmo.classify.features import TokenizedTexts, tokenize_texts
 from elmo.classify.network import TextLayers
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel

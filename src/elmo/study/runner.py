@@ -45,14 +45,7 @@ from elmo.study.cells import Study, StudyBiLM
 from elmo.study.config import FEW_DEVELOPMENT_ROWS, STANDARD, StudyConfig
 from elmo.study.data import GENERATED, LabelledParts, study_data, tokenize
 from elmo.study.pool import CellProgress, State, Tell, reading_cell, run_cells
-from elmo.study.results import (
-    column_result,
-    comparisons,
-    flat_settings,
-    machine,
-    named,
-    versions,
-)
+from elmo.study.results import column_result, comparisons, flat_settings, machine, named, versions
 from elmo.study.rows import (
     CANDIDATES,
     COLUMNS,

@@ -56,13 +56,7 @@ from elmo.training import loop
 from elmo.training.checkpoint import check_same_job, locked, stop_requested
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
-from elmo.training.loop import (
-    HELD_OUT_ORDER,
-    Listener,
-    Position,
-    Report,
-    StepReport,
-)
+from elmo.training.loop import HELD_OUT_ORDER, Listener, Position, Report, StepReport
 
 STAGES = ("read", "vocabulary", "batching", "training")
 """Settings in config.json besides those of the model and the tokenizer."""
