@@ -14,8 +14,10 @@ from tests.tasks.toy import toy_pairs, toy_tags, write_toy
 from tests.training.test_pretrain import wait_for_checkpoints
 
 from elmo.cli.main import main
+from elmo.cli.tag import coloured
 from elmo.files import sha256
 from elmo.tasks.data import TaggedTexts
+from elmo.tasks.tags import TaggedText
 
 SMALL = ["--encoder-dim", "6", "--task-dim", "4", "--set", "task_min_count=1", "batch_texts=8"]
 
@@ -50,6 +52,19 @@ def test_tag(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--fresh" in capsys.readouterr().err
 
 
+def test_colours_tell_labels_apart() -> None:
+    """Words of a span have the colour of its label, which stands after the last of them."""
+    names = coloured(TaggedText(("New", "York", "saw", "Ann"), ("B-LOC", "I-LOC", "O", "B-PER")))
+    assert names.plain == "New York/LOC saw Ann/PER"
+    styles = {names.plain[part.start : part.end]: str(part.style) for part in names.spans}
+    assert styles["New"] == styles["York"]
+    assert styles["York"] != styles["Ann"]
+    assert "saw" not in styles
+    tags = coloured(TaggedText(("It", "\x1b[31mrains"), ("PRON", "VERB")))
+    assert "\x1b" not in tags.plain
+    assert tags.plain.endswith("/VERB")
+
+
 def test_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = ["pairs", "train", str(folder / "train.tsv"), "--out", str(folder / "pairs")]
     options = ["--model", str(folder / "bilm"), "--epochs", "2", "--threads", "1", *SMALL]
@@ -66,9 +81,12 @@ def test_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "two texts" in capsys.readouterr().err
 
 
-def test_a_killed_tagger_resumes_to_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("task", "file"), [("tag", "train.conll"), ("pairs", "train.tsv")])
+def test_a_killed_training_resumes_to_the_same_bytes(
+    folder: Path, tmp_path: Path, task: str, file: str
+) -> None:
     command = [
-        sys.executable, "-m", "elmo", "tag", "train", str(folder / "train.conll"), "--model",
+        sys.executable, "-m", "elmo", task, "train", str(folder / file), "--model",
         str(folder / "bilm"), "--epochs", "4", "--threads", "1", "--checkpoint-minutes", "0",
         *SMALL, "--out",
     ]  # fmt: skip
@@ -117,7 +135,8 @@ def test_paper(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [row["task"] for row in results["table1"]] == ["pos", "snli"]
     assert {*results["table3"][0]} >= {"input", "output", "both"}
     page = (tmp_path / "paper" / "report.html").read_text()
-    assert "Table 6: parts of speech" in page
+    assert "Table 6: Parts of speech" in page
+    assert "finding of the paper" in page
     assert (tmp_path / "paper" / "report.pdf").stat().st_size > 1000
     # Nothing is computed again; another set of settings is refused.
     cells = sorted((tmp_path / "paper" / "cells").iterdir())

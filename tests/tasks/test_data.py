@@ -93,6 +93,10 @@ def test_tags_that_are_missing_or_new(caplog: pytest.LogCaptureFixture) -> None:
         tag_names([["A", "_"]], ["here"])
     with pytest.raises(UserError, match="two different tags"):
         tag_names([["A"]], ["here"])
+    every = [[f"word{n}"] for n in range(60)]  # a column of words, not of tags
+    with pytest.raises(UserError, match="60 different tags of 60 words"):
+        tag_names(every, ["here"] * 60)
+    assert len(tag_names(every * 2, ["here"] * 120)) == 60
     with caplog.at_level(logging.WARNING):
         unknown_tags([["A", "Z"], ["Z"]], ["A"], ["here", "there"])
     assert "2 words have tags that training did not have" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,6 +149,38 @@ def test_files_of_senses(tmp_path: Path) -> None:
         read_test_set(tmp_path / "a.xml", tmp_path / "a.txt")
     with pytest.raises(UserError, match="--wordnet"):
         first_senses(tmp_path / "nowhere")
+
+
+class Angles:
+    """A vector whose angle is the first word, a number."""
+
+    names, group = ["angle"], "elmo"
+
+    def read(self, sentences, spans):
+        for row, some in enumerate(spans):
+            angle = float(sentences[row][0])
+            yield row, np.stack([np.float32([[np.cos(angle), np.sin(angle)]]) for _ in some])
+
+
+def test_no_pair_chooses_its_own_threshold() -> None:
+    random = np.random.default_rng(0)
+
+    def pairs(count: int, flip: bool = False) -> list[dict[str, Any]]:
+        angles = random.random(count)
+        labels = (angles + random.normal(scale=0.3, size=count) < 0.5) != flip
+        return [
+            {"sentences": [["0"], [str(angle)]], "spans": [(0, 1)] * 2, "label": bool(label)}
+            for angle, label in zip(angles, labels, strict=True)
+        ]
+
+    train, test = pairs(50), pairs(40)
+    row = probe_wic([Angles()], train, test)["rows"][1]
+    flipped = [pair | {"label": not pair["label"]} for pair in test]
+    other = probe_wic([Angles()], train, flipped)["rows"][1]
+    assert row["value"] > 0.6
+    assert other["value"] == pytest.approx(1 - row["value"])
+    with pytest.raises(UserError, match="two training pairs"):
+        probe_wic([Angles()], train[:1], test)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from elmo.cli.display import ProgressDisplay, print_json, print_table
 from elmo.cli.main import Arguments, Command, add_device, add_model
 from elmo.cli.probe import add_data, data_folder
-from elmo.tasks.config import PaperConfig
+from elmo.tasks.config import PAPER_PRESETS, PaperConfig
 
 if TYPE_CHECKING:
     from elmo.config import Json
@@ -25,7 +25,7 @@ def study_paper_command() -> Command:
         "public data, and write a report. The same command resumes.",
         [
             "--data data --model runs/general --out runs/paper",
-            "--data data --tasks pos --seeds 0 --mix-tasks --place-tasks --words --probes pos",
+            "--data data --preset quick --out runs/quick",
         ],
     )
     option = command.option
@@ -35,10 +35,17 @@ def study_paper_command() -> Command:
     add_model(command)
     option("--word-vectors FILE", "Task embeddings start from this file, in both arms.", type=Path)
     option("--wordnet FOLDER", "Folder with WordNet's index.sense (default: Debian's).", type=Path)
+    option(f"--preset {'|'.join(PAPER_PRESETS)}", "Settings to start from (default: standard).",
+           default="standard")  # fmt: skip
     option("--fresh", "Start over, forgetting the finished cells.")
     option("--report-only", "Write the report again from results.json.")
     add_device(command)
-    command.settings("config", PaperConfig(), "tasks seeds probes fractions train_rows epochs")
+    command.settings(
+        "config",
+        PaperConfig(),
+        "tasks seeds probes fractions train_rows epochs",
+        choose=lambda args: PAPER_PRESETS[args.preset],
+    )
     return command
 
 
@@ -86,15 +93,15 @@ def write_paper_report(results: Json, folder: Path) -> None:
     from elmo.files import atomic_write, write_text
     from elmo.study import plots
     from elmo.study.report import printable, render_html, render_pdf
-    from elmo.tasks.paper import make_report
+    from elmo.tasks.report import heat_map, make_report
 
     report = printable(make_report(results))
     for section in report["sections"]:
         for block in section["blocks"]:
-            if block.get("plot") == "sweep":
-                block["svg"] = plots.sweep(block["rows"], ARMS)
+            if block.get("plot") == "samples":
+                block["svg"] = plots.samples(block["rows"], ARMS, "test score")
             elif block.get("plot") == "weights":
-                block["svg"] = plots.weights(block["rows"])
+                block["svg"] = heat_map(block["rows"], plots.LIGHT)
     write_text(folder / "report.html", render_html(report))
     with atomic_write(folder / "report.pdf") as temporary:
         temporary.write_bytes(render_pdf(report))

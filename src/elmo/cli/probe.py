@@ -85,14 +85,23 @@ def run_probe(args: Arguments) -> int:
 
 def print_probe(found: Json) -> None:
     """Print the rows of a probe's result."""
-    lines: list[list[str]] = []
-    for row in found["rows"]:
-        interval = f"{row['low']:.4f} to {row['high']:.4f}" if "low" in row else ""
-        lines.append([row["name"], f"{row['value']:.4f}", interval, f"{row.get('p', ''):.2g}"
-                      if "p" in row else ""])  # fmt: skip
-    print_table(lines, [found["title"], found["measure"], "95% interval", "p"])
+    lines = [
+        [row["name"], f"{row['value']:.4f}",
+         f"{row['low']:.4f} to {row['high']:.4f}" if "low" in row else "",
+         f"{row['p']:.2g}" if "p" in row else ""]
+        for row in found["rows"]
+    ]  # fmt: skip
+    columns = [found["title"], found["measure"], "95% interval", "p"]
+    if any("with_frequency" in row for row in found["rows"]):
+        columns += ["with frequency", "p"]
+        for line, row in zip(lines, found["rows"], strict=True):
+            other = row.get("with_frequency")
+            line += [f"{other['value']:.4f}", f"{other['p']:.2g}"] if other else ["", ""]
+    print_table(lines, columns)
     against = {row["against"] for row in found["rows"] if "against" in row}
+    count = found.get("p_count", found["count"])
     for name in against:
-        print(f"p: paired permutation test against {name}, over {found['count']:,} decisions")
+        print(f"p: paired permutation test against {name}, over {count:,} decisions")
     if "back_off" in found:
         print(f"lemmas that the training text lacks: first sense of {found['back_off']}")
+        print("with frequency: the cosine, weighted, added to the log-frequency of each sense")

@@ -266,7 +266,9 @@ def best_of(results: Json) -> str:
     return _svg(figure, "best-of")
 
 
-def samples(points: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
+def samples(
+    points: Sequence[Json], names: Mapping[str, tuple[str, str]], measure: str = "test accuracy"
+) -> str:
     """Test accuracy against the number of labelled rows; `names`: title and group by row."""
     figure = _figure(3.6)
     axes = figure.add_subplot(xscale="log")
@@ -289,14 +291,14 @@ def samples(points: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str
         seen[group] += 1
         ends.append((title, means[-1], colour))
     _name_ends(axes, ends)
-    ticks = {point["train_rows"]: point["per_class"] for point in points}
+    ticks = {point["train_rows"]: point.get("per_class", 0) for point in points}
     labels = [
-        f"{size:,}\n{'all' if per_class is None else f'{per_class:,} per class'}"
+        f"{size:,}\n{'all' if per_class is None else f'{per_class:,} per class' * (per_class > 0)}"
         for size, per_class in ticks.items()
     ]
     axes.set_xticks(list(ticks), labels, **_text(SMALL, LIGHT["faint"]))
     axes.minorticks_off()
-    _label(axes, "labelled training rows", "test accuracy")
+    _label(axes, "labelled training rows", measure)
     return _svg(figure, "samples")
 
 

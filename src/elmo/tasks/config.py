@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from elmo.classify.config import LearningConfig, Rate, Size
-from elmo.config import Count, Range, Seed
+from elmo.config import Count, NotNegative, Range, Seed
 from elmo.embed.config import MixConfig
 
 Where = Literal["input", "output", "both", "none"]
@@ -184,6 +184,10 @@ class PaperConfig:
     """The most test rows of a task. Default: all."""
     epochs: Count | None = None
     """Epochs of each training. Default: until the development loss stops falling."""
+    probe_words: Count | None = None
+    """Words that the linear probe of parts of speech learns from. Default: all."""
+    feature_memory: NotNegative | None = None
+    """Gigabytes of memory for the biLM's layers of a task. Default: half of the machine's."""
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings."""
@@ -200,3 +204,23 @@ class PaperConfig:
             yield f"seeds: expected one or more, each once; got {list(self.seeds)}"
         if any(not 0 < one <= 1 for one in self.fractions):
             yield f"fractions: expected numbers above 0, up to 1; got {list(self.fractions)}"
+
+
+PAPER_PRESETS = {
+    "quick": PaperConfig(
+        tasks=("pos", "ner", "snli"),
+        seeds=(0,),
+        mix_tasks=("pos",),
+        place_tasks=("pos",),
+        fraction_tasks=("pos",),
+        fractions=(0.1, 1.0),
+        probes=("pos", "wic"),
+        words=("play",),
+        train_rows=1000,
+        test_rows=500,
+        epochs=4,
+        probe_words=20_000,
+    ),
+    "standard": PaperConfig(),
+}
+"""quick shows what the report looks like, in minutes; standard is the whole study."""

@@ -28,6 +28,8 @@ PAIR_COLUMNS = (
     ("question1", "question2"), ("first", "second"),
 )  # fmt: skip
 LABEL, SCORE = "label", "score"
+FEW_TAGS = 50
+"""Up to so many tags, however few words there are; above, each must have two words on average."""
 _SHOWN = 5
 
 log = logging.getLogger(__name__)
@@ -195,8 +197,10 @@ _PARSERS = {name: _as_is for name in CONLLU_COLUMNS if name != "id"}
 def tag_names(tags: Iterable[Sequence[str]], locations: Sequence[str]) -> tuple[str, ...]:
     """The distinct tags in alphabetical order; missing ones are an error."""
     distinct: set[str] = set()
+    words = 0
     for row, some in enumerate(tags):
         distinct.update(some)
+        words += len(some)
         if "" in some or NO_TAG in some:
             raise UserError(
                 f"{locations[row]}: a word has no tag; tag every word of the training text, or "
@@ -205,6 +209,11 @@ def tag_names(tags: Iterable[Sequence[str]], locations: Sequence[str]) -> tuple[
     if len(distinct) < 2:
         raise UserError(
             f"expected at least two different tags, got {sorted(distinct)}; check --tag-column"
+        )
+    if len(distinct) > max(FEW_TAGS, words // 2):
+        raise UserError(
+            f"expected several words per tag, but there are {len(distinct):,} different tags of "
+            f"{words:,} words, such as {sorted(distinct)[0]!r:.60}; check --tag-column"
         )
     return tuple(sorted(distinct))
 

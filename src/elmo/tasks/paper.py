@@ -1,7 +1,7 @@
 """The paper's tables and figures, made anew with any biLM on public data.
 
 A cell is one training, one probe or one search. Each finished cell is a file, so the same call
-resumes; `collect` turns the cells into results.json, and `make_report` into what a report shows.
+resumes; `collect` turns the cells into results.json, which `tasks/report.py` lays out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 import elmo
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.data import LabelledTexts, read_labelled
-from elmo.classify.metrics import Estimate, compare, wilson
+from elmo.classify.features import FrozenFeatures, TokenizedTexts, cut_texts, tokenize_texts
+from elmo.classify.metrics import LEVEL, compare, wilson
 from elmo.classify.training import train as train_texts
 from elmo.config import Json, check, to_json
 from elmo.embed.config import MixConfig
@@ -31,12 +32,13 @@ from elmo.language_model import LanguageModel, weights_checksum
 from elmo.runtime import cpu_cores, processor_name
 from elmo.static.vectors import StaticVectors
 from elmo.tasks.config import PairConfig, PaperConfig, ProbeConfig, TaggerConfig, Where, WordsConfig
-from elmo.tasks.data import Pairs, TaggedTexts, read_pairs, read_tagged
-from elmo.tasks.pairs import PairClassifier, ScoreMetrics
-from elmo.tasks.probe import run_probe
+from elmo.tasks.data import Pairs, TaggedTexts, parse_scores, read_pairs, read_tagged
+from elmo.tasks.pairs import PairClassifier, measure_scores
+from elmo.tasks.probe import no_vocabulary, run_probe
+from elmo.tasks.report import findings
 from elmo.tasks.senses import read_semcor
 from elmo.tasks.tagger import TokenTagger
-from elmo.tasks.tags import find_spans
+from elmo.tasks.tags import measure_tags, span_counts
 from elmo.text.config import ReadOptions
 from elmo.text.readers import read_lines
 from elmo.training.checkpoint import check_same_job, locked
@@ -45,11 +47,12 @@ TITLES = {
     "pos": "Parts of speech (UD EWT)",
     "ner": "Names (WNUT17)",
     "sst5": "Sentiment (SST-5)",
-    "snli": "Inference (SNLI, 9,999 pairs)",
+    "snli": "Inference (SNLI)",
     "ag_news": "Topics (AG News)",
     "stsb": "Relatedness (STS-B)",
 }
 MEASURES = {"ner": "F1", "stsb": "Pearson"}
+TEXT_TASKS = ("sst5", "ag_news")
 MIXES = {
     "last layer": MixConfig(mix="top"),
     "all layers, λ = 1": MixConfig(mix_pull=1.0),
@@ -63,7 +66,11 @@ FILES = {
         "wnut17/wnut17train.conll", "wnut17/emerging.dev.conll", "wnut17/emerging.test.annotated",
     ],
 }  # fmt: skip
+ROWS = {"ag_news": 10_000}
+"""Training rows where all of them would take longer than the other tasks together."""
+INPUTS = {"words": "words", "characters": "characters", "both": "words and characters"}
 CELLS, RESULTS, JOB = "cells", "results.json", "job.json"
+RESAMPLES = 10_000
 Data = tuple[Any, Any, Any]
 """Rows to train on, to choose the epoch by, and to test on."""
 OnCell = Callable[[str, str, int, int], None]
@@ -103,19 +110,23 @@ def load_task(name: str, folder: Path, config: PaperConfig) -> Data:
         parts = [read_labelled(str(one), ReadOptions(header="no", column="2"), "0")
                  for one in (path, folder / "ag_news" / "test.csv")]  # fmt: skip
         parts.insert(1, None)
+    train_rows = config.train_rows or ROWS.get(name)
     return (
-        parts[0] if config.train_rows is None else cut(parts[0], config.train_rows),
-        parts[1]
-        if config.train_rows is None or parts[1] is None
-        else cut(parts[1], config.train_rows),
-        parts[2] if config.test_rows is None else cut(parts[2], config.test_rows),
+        cut(parts[0], train_rows),
+        None if parts[1] is None else cut(parts[1], config.train_rows),
+        cut(parts[2], config.test_rows),
     )
 
 
-def cut(data: Any, count: int) -> Any:
-    """At most `count` rows, drawn at random by a fixed seed, in their order."""
-    total = len(data.texts) if isinstance(data, LabelledTexts) else len(data)
-    if count >= total:
+def row_count(data: Any) -> int:
+    """Sentences, pairs or texts."""
+    return len(data.texts) if isinstance(data, LabelledTexts) else len(data)
+
+
+def cut(data: Any, count: int | None) -> Any:
+    """At most `count` rows, drawn at random by a fixed seed, in their order. Default: all."""
+    total = row_count(data)
+    if count is None or count >= total:
         return data
     rows = np.sort(np.random.default_rng(0).permutation(total)[: max(2, count)]).tolist()
     if isinstance(data, TaggedTexts):
@@ -154,6 +165,28 @@ def _read_sst(path: Path) -> LabelledTexts:
 # One training.
 
 
+def read_layers(
+    loaded: LanguageModel, data: Data, scratch: Path, settings: PaperConfig
+) -> FrozenFeatures:
+    """The layers of a task's training and development rows, which all of its trainings share."""
+    train, development, _ = data
+    if isinstance(train, TaggedTexts):
+        words = [*train.words, *development.words]
+    elif isinstance(train, Pairs):
+        both = train + development
+        sides: list[Any] = [
+            text for pair in zip(both.first, both.second, strict=True) for text in pair
+        ]
+        words = cut_texts(tokenize_texts(loaded, sides), PairConfig().max_words)
+    else:
+        words = cut_texts(tokenize_texts(loaded, train.texts), NetworkConfig().max_words)
+    loaded.model.requires_grad_(False)
+    texts = TokenizedTexts(words, no_vocabulary())
+    return FrozenFeatures.compute(
+        texts, loaded.model, memory=settings.feature_memory, folder=scratch
+    )
+
+
 def train_cell(
     name: str,
     loaded: LanguageModel,
@@ -165,27 +198,35 @@ def train_cell(
     seed: int,
     fraction: float = 1.0,
     vectors: StaticVectors | None = None,
+    features: FrozenFeatures | None = None,
 ) -> Json:
-    """Train a task's model once and test it; the same model and budget with and without ELMo."""
+    """Train a task's model once and test it; the same model and budget with and without ELMo.
+
+    Args:
+        features: What `read_layers` returns, for all rows; a fraction of them is read anew.
+    """
     started = time.process_time()
     train, development, test = data
     if fraction < 1:
-        total = len(train.texts) if isinstance(train, LabelledTexts) else len(train)
-        train = cut(train, max(8, round(fraction * total)))
+        train, features = cut(train, max(8, round(fraction * row_count(train)))), None
     words = WordsConfig(elmo=where, mix=mix)
+    if vectors is not None:
+        words = replace(words, task_dim=vectors.dim)
     weights: Sequence[float] | None
+    rows: NDArray[Any] | None = None  # of measures that are no mean over decisions
+    right: list[bool] = []
     if isinstance(train, TaggedTexts):
         settings = TaggerConfig(words=words)
         learning = replace(settings.learning, seed=seed, epochs=config.epochs)
         tagger = TokenTagger(config=replace(settings, learning=learning))
-        history = tagger.train(loaded, train, development, vectors=vectors).history
+        history = tagger.train(
+            loaded, train, development, vectors=vectors, features=features
+        ).history
         predicted = tagger.predict(test.words)
-        metrics = tagger.evaluate(test.words, test.tags, locations=test.locations)
-        main, count, weights = metrics.main, metrics.words, tagger.network.mix.weights
-        if metrics.f1 is not None:  # sentences all of whose spans are right
-            right = [
-                find_spans(a) == find_spans(b) for a, b in zip(predicted, test.tags, strict=True)
-            ]
+        metrics = measure_tags(test.tags, predicted)
+        main, weights = metrics.main, tagger.network.mix.weights
+        if metrics.f1 is not None:
+            rows = span_counts(test.tags, predicted)
         else:
             pairs = zip(predicted, test.tags, strict=True)
             right = [a == b for some, gold in pairs for a, b in zip(some, gold, strict=True)]
@@ -193,53 +234,109 @@ def train_cell(
         pair_settings = PairConfig(words=words)
         learning = replace(pair_settings.learning, seed=seed, epochs=config.epochs)
         classifier = PairClassifier(config=replace(pair_settings, learning=learning))
-        history = classifier.train(loaded, train, development, vectors=vectors).history
-        found = classifier.evaluate(test)
-        weights, count = classifier.network.mix.weights, len(test)
-        if isinstance(found, ScoreMetrics):
-            main, right = found.pearson, []
+        history = classifier.train(
+            loaded, train, development, vectors=vectors, features=features
+        ).history
+        found = classifier.predict(list(zip(test.first, test.second, strict=True)))
+        weights = classifier.network.mix.weights
+        if classifier.config_.target == "score":
+            gold = np.array(parse_scores(test))
+            main, rows = measure_scores(found, gold).pearson, moments(found, gold)
         else:
-            main = found.accuracy
-            rows = list(zip(test.first, test.second, strict=True))
-            right = [a == b for a, b in zip(classifier.predict(rows), test.targets, strict=True)]
+            right = [a == b for a, b in zip(found, test.targets, strict=True)]
+            main = wilson(sum(right), len(right))
     else:
         # gamma 0 leaves zeros of ELMo: the same network, which reads task embeddings alone.
         used = mix if where != "none" else MixConfig(mix="average", gamma=0.0)
+        network = NetworkConfig(mix=used, task_min_count=2)
         text_config = ClassifierConfig(
             parts="network",
-            network=NetworkConfig(mix=used, task_min_count=2),
+            network=network if vectors is None else replace(network, task_dim=vectors.dim),
             learning=LearningConfig(seed=seed, epochs=config.epochs),
         )
-        trained = train_texts(loaded, train, text_config, word_vectors=vectors)
+        trained = train_texts(loaded, train, text_config, word_vectors=vectors, features=features)
         history = trained.history
         labels = trained.classifier.predict(test.texts)
         right = [str(a) == b for a, b in zip(labels, test.labels or (), strict=True)]
-        main, count = wilson(sum(right), len(right)), len(right)
-        network = trained.classifier.network
-        weights = None if network is None else network.mix.weights
+        main = wilson(sum(right), len(right))
+        assert trained.classifier.network is not None
+        weights = trained.classifier.network.mix.weights
     return {
         "task": name,
         "elmo": where,
         "seed": seed,
         "fraction": fraction,
-        "rows": len(train.texts) if isinstance(train, LabelledTexts) else len(train),
-        "test": _estimate(main),
-        "count": count,
+        "rows": row_count(train),
+        "test_rows": row_count(test),
+        "test": {"value": main.value, "low": main.low, "high": main.high},
         "right": np.packbits(np.array(right, np.bool_)).tobytes().hex(),
         "decisions": len(right),
+        "totals": None if rows is None else rows.tolist(),
         "development": [report.development_accuracy for report in history],
         "layer_weights": None if where == "none" else weights,
         "cpu_seconds": time.process_time() - started,
     }
 
 
-def _estimate(one: Estimate) -> Json:
-    return {"value": one.value, "low": one.low, "high": one.high}
+# Two arms on the same test rows.
 
 
-def _right(cell: Json) -> NDArray[np.bool_]:
-    packed = np.frombuffer(bytes.fromhex(cell["right"]), np.uint8)
-    return np.unpackbits(packed)[: cell["decisions"]].astype(np.bool_)
+def moments(predicted: NDArray[Any], gold: NDArray[Any]) -> NDArray[np.float64]:
+    """Per row what sums to Pearson's correlation: 1, x, y, x², y², xy."""
+    x, y = (some.astype(np.float64) - gold.mean() for some in (predicted, gold))
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+
+def score_of(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """F1 of sums of span counts, (…, 3), or Pearson's correlation of sums of moments, (…, 6)."""
+    if totals.shape[-1] == 3:
+        correct, predicted, true = np.moveaxis(totals, -1, 0)
+        return 2 * correct / np.maximum(1, predicted + true)
+    count, x, y, xx, yy, xy = np.moveaxis(totals, -1, 0)
+    spread = np.maximum(0, xx - x * x / count) * np.maximum(0, yy - y * y / count)
+    return (xy - x * y / count) / np.sqrt(np.maximum(spread, 1e-30))
+
+
+def compare_arms(first: Sequence[Json], second: Sequence[Json]) -> Json:
+    """By how much the first arm is better, with interval and p-value; one cell per seed in each.
+
+    Accuracies have the exact test of `compare`. F1 and correlations are functions of sums over
+    rows: the p-value is that of 10,000 random swaps of both arms' answers to a row, all seeds of it
+    together; the interval is a bootstrap over rows and seeds.
+    """
+    if first[0]["totals"] is None:
+        bits = [
+            np.stack([
+                np.unpackbits(np.frombuffer(bytes.fromhex(cell["right"]), np.uint8))
+                [: cell["decisions"]].astype(np.bool_)
+                for cell in cells
+            ])
+            for cells in (first, second)
+        ]  # fmt: skip
+        paired = compare(*bits)
+        return {name: getattr(paired, name) for name in ("difference", "low", "high", "p")}
+    a, b = (np.array([cell["totals"] for cell in cells], np.float64) for cells in (first, second))
+    seeds, rows, size = a.shape
+    sums = [part.sum(1) for part in (a, b)]  # (seeds, size)
+    difference = float(score_of(sums[0]).mean() - score_of(sums[1]).mean())
+    random = np.random.default_rng(0)
+    flat = [np.moveaxis(part, 0, 1).reshape(rows, -1) for part in (a, b)]  # (rows, seeds * size)
+    as_extreme, draws = 0, list[NDArray[np.float64]]()
+    for _ in range(RESAMPLES // 500):
+        swapped = (random.integers(0, 2, (500, rows)) @ (flat[1] - flat[0])).reshape(
+            500, seeds, size
+        )
+        swaps = score_of(sums[0] + swapped).mean(1) - score_of(sums[1] - swapped).mean(1)
+        as_extreme += int((np.abs(swaps) >= abs(difference) - 1e-12).sum())
+        counts = random.multinomial(rows, np.full(rows, 1 / rows), 500)
+        scores = [score_of((counts @ part).reshape(500, seeds, size)) for part in flat]
+        chosen = random.integers(0, seeds, (2, 500, seeds))
+        means = [np.take_along_axis(s, c, 1).mean(1) for s, c in zip(scores, chosen, strict=True)]
+        draws.append(means[0] - means[1])
+    tail = 100 * (1 - LEVEL) / 2
+    low, high = np.percentile(np.concatenate(draws), [tail, 100 - tail])
+    p = (1 + as_extreme) / (1 + RESAMPLES)
+    return {"difference": difference, "low": float(low), "high": float(high), "p": p}
 
 
 # All cells.
@@ -253,9 +350,9 @@ def cells_of(config: PaperConfig) -> Iterator[tuple[str, str, dict[str, Any]]]:
             for where in ("none", "input"):
                 yield f"{task}-{where}-{seed}", task, {"where": where, "seed": seed}
     for task in config.mix_tasks:
-        for idx, mix in enumerate(MIXES.values()):
+        for mix in MIXES.values():
             arguments = {"where": "input", "seed": first, "mix": mix}
-            yield f"{task}-mix{idx}-{first}", task, arguments
+            yield mix_cell(task, mix, first), task, arguments
     for task in config.place_tasks:
         for where in ("input", "output", "both"):
             yield f"{task}-{where}-{first}", task, {"where": where, "seed": first}
@@ -269,6 +366,13 @@ def cells_of(config: PaperConfig) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield f"probe-{probe}", "probe", {"probe": probe}
     for word in config.words:
         yield f"word-{word}", "word", {"word": word}
+
+
+def mix_cell(task: str, mix: MixConfig, seed: int) -> str:
+    """The name of a cell that compares mixes; the mix of all other cells has theirs."""
+    return (
+        f"{task}-input-{seed}" if mix == MIX else f"{task}-mix{[*MIXES.values()].index(mix)}-{seed}"
+    )
 
 
 def run_paper(
@@ -299,6 +403,9 @@ def run_paper(
     job: Json = {"config": to_json(config), "bilm": weights_checksum(loaded.path)}
     job |= {"word_vectors": None if vectors is None else [len(vectors), vectors.dim]}
     names = {name: (kind, arguments) for name, kind, arguments in cells_of(config)}
+    # What is cheap comes first; cells of the same task together, so that its layers are read once.
+    order = ("probe", "word", *PaperConfig().tasks)
+    names = dict(sorted(names.items(), key=lambda item: order.index(item[1][0])))
     with locked(out):
         remove_leftovers(out)
         if fresh and (out / CELLS).is_dir():
@@ -310,7 +417,8 @@ def run_paper(
             check_same_job(out, *({**one, "config": {key: one["config"][key] for key in shared}}
                                   for one in (before, job)))  # fmt: skip
         write_json(out / JOB, job)
-        cache: dict[str, Data] = {}
+        data_of: dict[str, Data] = {}
+        layers_of: dict[str, FrozenFeatures] = {}
         for done, (name, (kind, arguments)) in enumerate(names.items()):
             path = out / CELLS / f"{name}.json"
             if path.is_file():
@@ -322,25 +430,35 @@ def run_paper(
                     arguments["probe"],
                     loaded,
                     data,
-                    ProbeConfig(),
+                    ProbeConfig(train_words=config.probe_words),
                     vectors=vectors,
                     wordnet=wordnet,
                 )
             elif kind == "word":
                 cell = neighbours(arguments["word"], loaded, data, vectors)
             else:
-                if kind not in cache:
-                    cache = {kind: load_task(kind, data, config)}
-                cell = train_cell(kind, loaded, cache[kind], config, vectors=vectors, **arguments)
+                if kind not in data_of:
+                    data_of, layers_of = {kind: load_task(kind, data, config)}, {}
+                is_whole = arguments.get("fraction", 1) == 1
+                reads = is_whole and (arguments["where"] != "none" or kind in TEXT_TASKS)
+                if reads and kind not in layers_of:
+                    layers_of[kind] = read_layers(loaded, data_of[kind], out, config)
+                cell = train_cell(
+                    kind, loaded, data_of[kind], config, vectors=vectors,
+                    features=layers_of.get(kind) if reads else None, **arguments,
+                )  # fmt: skip
             write_json(path, cell)
             on_cell(name, "done", done + 1, len(names))
         cells = {name: cast("Json", read_json(out / CELLS / f"{name}.json")) for name in names}
         results = collect(cells, config)
-        model = loaded.model.config
+        model, words = loaded.model.config, ""
+        if vectors is not None:
+            words = f"Task embeddings start from {len(vectors):,} word vectors in both arms."
         results["about"] = {
             "command": command,
-            "bilm": f"{model.input}, {model.layers} layers of 2 x {model.width}",
+            "bilm": f"reads {INPUTS[model.input]}, {model.layers} layers of 2 x {model.width}",
             "bilm_sha256": job["bilm"],
+            "words": words,
             "version": elmo.__version__,
             "machine": f"{cpu_cores()} cores, {processor_name()}",
             "config": to_json(config),
@@ -399,16 +517,8 @@ def collect(cells: Mapping[str, Json], config: PaperConfig) -> Json:
                 "values": values,
             }
         row["error_reduction"] = (means["input"] - means["none"]) / max(1e-9, 1 - means["none"])
-        if all(one["decisions"] for some in arms.values() for one in some):
-            paired = compare(
-                *(np.stack([_right(one) for one in arms[w]]) for w in ("input", "none"))
-            )
-            row["paired"] = {
-                "p": paired.p,
-                "difference": paired.difference,
-                "low": paired.low,
-                "high": paired.high,
-            }
+        row["rows"], row["test_rows"] = arms["input"][0]["rows"], arms["input"][0]["test_rows"]
+        row["paired"] = compare_arms(arms["input"], arms["none"])
         table1.append(row)
     curves: list[Json] = []
     for task in config.fraction_tasks:
@@ -430,7 +540,7 @@ def collect(cells: Mapping[str, Json], config: PaperConfig) -> Json:
                     "development": {one["elmo"]: max(one["development"]) for one in pair},
                 }
             )
-    return {
+    results: Json = {
         "table1": table1,
         "table2": [
             {
@@ -438,7 +548,7 @@ def collect(cells: Mapping[str, Json], config: PaperConfig) -> Json:
                 "title": TITLES[task],
                 "none": cells.get(f"{task}-none-{first}", {}).get("test"),
             }
-            | {name: test(f"{task}-mix{idx}-{first}") for idx, name in enumerate(MIXES)}
+            | {name: test(mix_cell(task, mix, first)) for name, mix in MIXES.items()}
             for task in config.mix_tasks
         ],
         "table3": [
@@ -459,178 +569,6 @@ def collect(cells: Mapping[str, Json], config: PaperConfig) -> Json:
             }
             for task in config.tasks
         ],
-        "findings": [],
         "cpu_seconds": sum(one.get("cpu_seconds", 0.0) for one in cells.values()),
-    } | {"findings": findings(cells, config, table1, curves)}
-
-
-def findings(
-    cells: Mapping[str, Json], config: PaperConfig, table1: Sequence[Json], curves: Sequence[Json]
-) -> list[Json]:
-    """What the paper found, whether our numbers agree, and the numbers."""
-    found: list[Json] = []
-
-    def add(claim: str, agrees: bool | None, numbers: str) -> None:
-        found.append({"claim": claim, "agrees": agrees, "numbers": numbers})
-
-    for row in table1:
-        p = row.get("paired", {}).get("p")
-        better = row["input"]["mean"] > row["none"]["mean"]
-        agrees = better if p is None or p < 0.05 else None
-        shown = f"{row['none']['mean']:.4f} to {row['input']['mean']:.4f} ({row['measure']})"
-        add(
-            f"ELMo improves: {row['title']}",
-            agrees,
-            shown + ("" if p is None else f", p = {p:.2g}"),
-        )
-    for probe, best, claim in (
-        ("pos", "layer 1", "The first layer knows parts of speech best"),
-        ("senses", "layer 2", "The second layer knows senses best"),
-    ):
-        if probe in config.probes:
-            rows = cells[f"probe-{probe}"]["rows"]
-            layers = {row["name"]: row["value"] for row in rows if row["name"].startswith("layer")}
-            shown = ", ".join(f"{name} {value:.4f}" for name, value in layers.items())
-            context = max(value for name, value in layers.items() if name != "layer 0")
-            add(f"Context layers beat layer 0: {probe}", context > layers["layer 0"], shown)
-            if best in layers and "layer 2" in layers:
-                add(claim, max(layers, key=lambda name: layers[name]) == best, shown)
-    first = config.seeds[0]
-    for task in config.mix_tasks:
-        last, _, mixed = (cells[f"{task}-mix{idx}-{first}"]["test"]["value"] for idx in range(3))
-        shown = f"last layer {last:.4f}, all layers {mixed:.4f}"
-        add(f"All layers beat the last one: {TITLES[task]}", mixed > last, shown)
-    for curve in curves:
-        shown = (
-            f"{curve['rows']:,} rows: {curve['none']['value']:.4f} to "
-            f"{curve['input']['value']:.4f}; epochs to the baseline's best: "
-            f"{curve['baseline_epochs']} to {curve['elmo_epochs']}"
-        )
-        agrees = curve["input"]["value"] > curve["none"]["value"]
-        add(f"Fewer labels: {curve['title']}", agrees, shown)
-    return found
-
-
-# The report, as blocks that the templates of `elmo study` lay out.
-
-
-def table(
-    name: str, caption: str, columns: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1
-) -> Json:
-    """A table block; the first `left` columns hold text."""
-    return {
-        "kind": "table", "name": name, "caption": caption, "over": [], "dense": False,
-        "columns": [{"title": title, "align": "left" if idx < left else "right"}
-                    for idx, title in enumerate(columns)],
-        "parts": [{"title": "", "group": None, "lines": [list(line) for line in lines]}],
-    }  # fmt: skip
-
-
-def make_report(results: Json) -> Json:
-    """Title, answer and sections; a figure has `plot` and `rows` for `study.plots` to draw."""
-    about, sections = results["about"], list[Json]()
-
-    def section(name: str, title: str, *blocks: Json) -> None:
-        sections.append({"name": name, "title": title, "blocks": list(blocks)})
-
-    def one(value: Json | None) -> str:
-        return "" if value is None else f"{value['value']:.4f}"
-
-    def spread(arm: Json) -> str:
-        return f"{arm['mean']:.4f} ± {arm['deviation']:.4f}"
-
-    if rows := results["table1"]:
-        section("elmo", "Table 1: with and without ELMo", table(
-            "table1", "The same model with task embeddings alone and with ELMo; mean over seeds. "
-            "p: permutation test over test words, rows or, for names, sentences.",
-            ["", "measure", "without", "with", "error reduction", "p"],
-            [[row["title"], row["measure"], spread(row["none"]), spread(row["input"]),
-              f"{row['error_reduction']:.1%}",
-              f"{row['paired']['p']:.2g}" if "paired" in row else ""] for row in rows], 2,
-        ))  # fmt: skip
-    if rows := results["table2"]:
-        section("mix", "Table 2: which layers", table(
-            "table2", "Last layer only, and all layers with λ = 1 and λ = 0.001; first seed.",
-            ["", "baseline", *MIXES],
-            [[row["title"], one(row["none"]), *(one(row[name]) for name in MIXES)] for row in rows],
-        ))  # fmt: skip
-    if rows := results["table3"]:
-        section("place", "Table 3: where ELMo joins", table(
-            "table3", "At the input, [x; ELMo], at the output, [h; ELMo], and at both; first seed.",
-            ["", "input", "output", "both"],
-            [[row["title"], *(one(row[key]) for key in ("input", "output", "both"))]
-             for row in rows],
-        ))  # fmt: skip
-    if rows := results["table4"]:
-        lines: list[list[str]] = []
-        for row in rows:
-            if row["static"]:
-                lines.append([row["word"], "(word vectors)", ", ".join(row["static"])])
-            for context in row["contextual"]:
-                near = "; ".join(f"{hit['word']}: {hit['text']}" for hit in context["nearest"][:2])
-                lines.append([row["word"], context["sentence"], near])
-        caption = "Nearest words of ambiguous words, without and with context."
-        columns = ["word", "in", "nearest"]
-        section("words", "Table 4: neighbours", table("table4", caption, columns, lines, 3))
-    for name, found in results["probes"].items():
-        lines = [[row["name"], f"{row['value']:.4f}",
-                  f"{row['low']:.4f} to {row['high']:.4f}" if "low" in row else "",
-                  f"{row['p']:.2g}" if "p" in row else ""] for row in found["rows"]]  # fmt: skip
-        number = {"senses": "Table 5: ", "pos": "Table 6: "}.get(name, "Probe: ")
-        caption = f"By layer, on {found['count']:,} decisions."
-        if "back_off" in found:
-            caption += f" Unseen lemmas get the first sense of {found['back_off']}."
-        columns = ["", found["measure"], "95% interval", "p"]
-        section(f"probe-{name}", number + found["title"].lower(),
-                table(f"probe-{name}", caption, columns, lines))  # fmt: skip
-    if rows := results["figure1"]:
-        figures: list[Json] = []
-        for task in dict.fromkeys(row["task"] for row in rows):
-            curves = [
-                {"row": arm, "setting": f"{task}-rows", "points": [
-                    {"value": row["rows"], "development_accuracy": row["development"][arm],
-                     "test_accuracy": row[arm]["value"]} for row in rows if row["task"] == task]}
-                for arm in ("none", "input")
-            ]  # fmt: skip
-            figures.append(
-                {"kind": "figure", "name": f"samples-{task}", "plot": "sweep", "rows": curves,
-                 "caption": f"{TITLES[task]}: test (full) and development (open) score by the "
-                 "number of training rows.",
-                 "alt": "The table below has the numbers.", "floats": False}
-            )  # fmt: skip
-        section(
-            "samples", "Figure 1: fewer labels, fewer updates", *figures,
-            table("figure1", "Test score, and epochs until the baseline's best development score.",
-                  ["", "rows", "without", "with", "epochs without", "epochs with"],
-                  [[row["title"], f"{row['rows']:,}", one(row["none"]), one(row["input"]),
-                    str(row["baseline_epochs"]), str(row["elmo_epochs"] or "never")]
-                   for row in rows]),
-        )  # fmt: skip
-    if rows := [row for row in results["figure2"] if row["seeds"][0]["layer_weights"]]:
-        section(
-            "weights", "Figure 2: learned layer weights",
-            {"kind": "figure", "name": "weights", "plot": "weights", "rows": rows, "floats": False,
-             "caption": "Softmax-normalised weight of each layer, one dot per seed.",
-             "alt": "; ".join(
-                 f"{row['title']} {row['seeds'][0]['layer_weights']}" for row in rows)},
-        )  # fmt: skip
-    verdicts = {True: "agrees", False: "does not agree", None: "not significant"}
-    section("findings", "Where our figures agree with the paper, and where not", table(
-        "findings", "Claims of the paper, checked on the numbers above.",
-        ["claim", "ours", "numbers"],
-        [[row["claim"], verdicts[row["agrees"]], row["numbers"]] for row in results["findings"]], 3,
-    ))  # fmt: skip
-    agreed = sum(row["agrees"] is True for row in results["findings"])
-    seeds = len(about["config"]["seeds"])
-    return {
-        "title": "The tables of the ELMo paper, made anew",
-        "question": "Where does context help, and which layer knows what?",
-        "data": f"biLM: {about['bilm']}",
-        "notes": [] if seeds > 2 else [f"Seeds: {seeds}. Differences between runs are not shown."],
-        "sure": "",
-        "first": [],
-        "answer": [f"{agreed} of {len(results['findings'])} findings of the paper hold here."],
-        "facts": f"{about['command']} · elmo {about['version']} · {about['machine']} · "
-        f"{results['cpu_seconds'] / 60:,.0f} CPU minutes",
-        "sections": sections,
     }
+    return results | {"findings": findings(results)}

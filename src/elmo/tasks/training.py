@@ -182,6 +182,8 @@ class TrainOptions(TypedDict, total=False):
 
     vectors: StaticVectors | None
     """Task embeddings are initialised from these."""
+    features: FrozenFeatures | None
+    """Layers of all texts, training rows first, if they were computed before."""
     scratch: Path
     """Folder for layers that do not fit into memory."""
     on_report: Listener
@@ -298,6 +300,8 @@ class TaskModel(Estimator[ConfigT], Generic[ConfigT, NetworkT, TableT]):
         features: FrozenFeatures | WordsOnly | None = None
         if config.words.elmo == "none":
             features = WordsOnly(texts, model.device)
+        elif (computed := options.get("features")) is not None:
+            features = computed.for_texts(texts)
         elif needs_features(checkpoints):
             pace = Pace(options.get("on_texts", lambda progress: None), len(texts)).add
             features = FrozenFeatures.compute(
