@@ -221,6 +221,57 @@ def test_umap_in_a_worker(server: Running, browser: Any) -> None:
 
 
 @needs_browser
+def test_another_word_while_points_are_selected_and_umap_runs(
+    server: Running, browser: Any
+) -> None:
+    corpus = server.client.get("/api/info").json()["corpus"]
+    counts, rare = dict(corpus["frequent"]), corpus["ambiguous"][-1][0]
+    common = max(counts, key=lambda word: counts[word])
+    visit = Visit(browser, server.url)
+    page = visit.open("map", word=common, umap="1", layer="2")
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowLeft")  # the last point, which the rarer word does not have
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="1 selected").wait_for()
+    field = page.get_by_role("combobox", name="Word")
+    for word in (rare, common, rare):
+        field.fill(word)
+        field.press("Enter")
+    count = len(server.post("/api/occurrences", word=rare).json()["occurrences"])
+    assert count < counts[common]
+    page.get_by_role("heading", name=f"{count} occurrences").wait_for()
+    wait_for(page, lambda: "UMAP:" not in page.locator(".mapgrid").inner_text())
+    visit.check()
+
+
+@needs_browser
+def test_nothing_to_show_says_what_to_do(server: Running, browser: Any) -> None:
+    visit = Visit(browser, server.url)
+    page = visit.page
+    fields = {"compare": "a", "map": "word"}
+    for view in [view for view in VIEWS if view != "model"]:
+        page.goto("about:blank")
+        page.goto(f"{server.url}/#/{view}?{fields.get(view, 'text')}=")
+        page.get_by_role("status").filter(has_text="Type ").wait_for()
+        assert page.locator(".spin").count() == 0
+    page = visit.open("surprisal")
+    page.locator("textarea").fill("")  # the example does not come back
+    page.get_by_role("status").filter(has_text="Type a text").wait_for()
+    assert page.locator("textarea").input_value() == ""
+    visit.check()
+
+
+@needs_browser
+def test_a_view_that_cannot_be_loaded_says_so(server: Running, browser: Any) -> None:
+    visit = Visit(browser, server.url)
+    page = visit.open("sentence")
+    page.route("**/views/compare.js", lambda route: route.abort())
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_role("alert").filter(has_text="could not be loaded").wait_for()
+    visit.context.close()
+
+
+@needs_browser
 def test_state_is_in_the_link_and_text_stays_text(server: Running, browser: Any) -> None:
     visit = Visit(browser, server.url)
     for view, name in (("sentence", "text"), ("compare", "a"), ("surprisal", "text")):

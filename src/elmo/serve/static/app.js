@@ -29,6 +29,7 @@ function App() {
   const [info, setInfo] = useState(null);
   const [error, setError] = useState("");
   const [loaded, setLoaded] = useState({ name: "", component: null });
+  const [missing, setMissing] = useState("");
   const found = VIEWS.find(([name]) => name === hash.view) || VIEWS[0];
   const [name, title, lead] = found;
 
@@ -52,7 +53,7 @@ function App() {
     const list = link && link.closest("ul"); // on narrow screens the views scroll sideways
     if (list) list.scrollLeft = link.offsetLeft - list.offsetLeft - (list.clientWidth - link.clientWidth) / 2;
     document.title = `${title} · elmo explorer`;
-    import(`./views/${name}.js`).then((module) => setLoaded({ name, component: module.default }), () => setError("This view could not be loaded."));
+    import(`./views/${name}.js`).then((module) => { setMissing(""); setLoaded({ name, component: module.default }); }, () => setMissing(name));
   }, [name]);
 
   // Modules arrive in any order: show a view only while it is the one that the URL names.
@@ -78,6 +79,7 @@ function App() {
         ${info && model && html`<${Context} info=${info} model=${model} view=${name} layer=${hash.params.layer}/>`}
         ${error && !info && html`<${State} busy=${!/token/i.test(error)} error=${/token/i.test(error) ? error + ". Open the link that the server printed." : ""} text=${error}/>`}
         ${info && model && View ? html`<${View} key=${name + model.name} info=${info} model=${model} params=${hash.params} set=${set}/>`
+          : missing === name ? html`<${State} error="This view could not be loaded; is the server still running? Reload the page."/>`
           : !error && html`<${State} busy=${true}/>`}
       </main>
     </div>`;

@@ -44,7 +44,7 @@ export function useHash() {
     return () => removeEventListener("hashchange", listen);
   }, []);
   const go = (view, params) => {
-    const clean = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+    const clean = Object.entries(params).filter(([, value]) => value !== undefined && value !== null); // "" is a text, too
     const query = new URLSearchParams(clean).toString();
     history.replaceState(null, "", `#/${view}${query ? "?" + query : ""}`);
     setHash(readHash());
@@ -62,7 +62,7 @@ export function useAnswer(path, body, wait = 250) {
     const controller = new AbortController();
     setState((old) => ({ ...old, busy: true }));
     const timer = setTimeout(() => api(path, JSON.parse(key), controller.signal).then(
-      (data) => setState({ busy: false, data, error: "" }),
+      (data) => { if (!controller.signal.aborted) setState({ busy: false, data, error: "" }); },
       (error) => { if (!controller.signal.aborted) setState({ busy: false, data: null, error: error.message }); },
     ), first.current ? 0 : wait);
     first.current = false;
@@ -71,9 +71,10 @@ export function useAnswer(path, body, wait = 250) {
   return state;
 }
 
-export function State({ busy, error, text = "Computing …" }) {
+// An error, or work under way, or what to do where there is nothing to show.
+export function State({ busy, error, text = "Computing …", hint = "" }) {
   if (error) return html`<p class="state error" role="alert">${error}</p>`;
-  return html`<p class="state" role="status">${busy && html`<span class="spin" aria-hidden="true"></span>${text}`}</p>`;
+  return html`<p class="state" role="status">${busy ? html`<span class="spin" aria-hidden="true"></span>${text}` : hint}</p>`;
 }
 
 export function Context({ info, model, view, layer }) {
@@ -107,7 +108,7 @@ export function LayerSlider({ layers, value, onChange }) {
   const index = Math.max(0, layers.indexOf(value));
   return html`<label class="slider">Layer: ${layerName(layers[index])}
     <input type="range" min="0" max=${layers.length - 1} step="1" value=${index} aria-valuetext=${layerName(layers[index])} onInput=${(e) => onChange(layers[+e.target.value])}/>
-    <span class="ticks" aria-hidden="true">${layers.map((layer, i) => html`<span>${i === index ? html`<b>${layer}</b>` : layer}</span>`)}</span>
+    <span class="ticks" aria-hidden="true">${layers.map((layer, i) => html`<span class=${i > 0 && i === layers.length - 1 ? "last" : ""} style=${{ left: `calc(.5rem + (100% - 1rem) * ${layers.length > 1 ? i / (layers.length - 1) : 0})` }}>${i === index ? html`<b>${layer}</b>` : layer}</span>`)}</span>
   </label>`;
 }
 
@@ -131,6 +132,7 @@ export function save(blob, name) {
 
 export const tsv = (rows) => rows.map((row) => row.map((cell) => String(cell).replace(/[\t\r\n]/g, " ")).join("\t")).join("\n") + "\n";
 export const json = (value) => JSON.stringify(value, null, 2) + "\n";
+export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 export const percent = (value) => value >= 0.0995 ? `${(100 * value).toFixed(0)}%` : value >= 0.001 ? `${(100 * value).toFixed(1)}%` : "<0.1%";
 
 // A background for a value from -1 to 1, and a text colour that stays readable on it.

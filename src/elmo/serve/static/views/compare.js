@@ -19,16 +19,16 @@ export default function Compare({ model, params, set }) {
     <section class="panel">
       <div class="row spread">
         <${LayerSlider} layers=${layers} value=${layer} onChange=${(value) => set({ layer: value })}/>
-        <${Choice} label="Cosine similarity" value=${kind} options=${[["centred", "centred"], ["raw", "raw"]]} onChange=${(value) => set({ raw: value === "raw" ? "1" : "" })}/>
+        <${Choice} label="Cosine similarity" value=${kind} options=${[["centred", "centred"], ["raw", "raw"]]} onChange=${(value) => set({ raw: value === "raw" ? "1" : undefined })}/>
         ${data && html`<div class="row"><${Copy} name="TSV" text=${() => tsv(rows())}/><${Copy} name="JSON" text=${() => json(data)}/></div>`}
       </div>
-      <p class="context">${kind === "centred" ? `The mean vector of the ${data && data.centre === "corpus" ? "corpus" : "two sentences"} is subtracted first: states of an LSTM share a direction, which raw cosines count as similarity.` : "Raw cosines are high for most pairs, since the states of an LSTM share a direction."} A frame marks the best match of each row.</p>
-      ${error ? html`<${State} error=${error}/>` : !data ? html`<${State} busy=${busy}/>` : html`
+      <p class="context">${kind === "centred" ? `The mean vector of the ${data && data.centre === "corpus" ? "corpus" : "two sentences"} is subtracted first: states of an LSTM share a direction, which raw cosines count as similarity.` : "Raw cosines are high for most pairs, since the states of an LSTM share a direction."} Blue is similar, orange opposed; a frame marks the best match of each row.</p>
+      ${error ? html`<${State} error=${error}/>` : !data || !data.left.length || !data.right.length ? html`<${State} busy=${busy} hint="Type two sentences to compare their words."/>` : html`
       <div class="scroll" tabindex="0" role="region" aria-label="Similarities, scrollable"><table class="heatmap" onMouseLeave=${() => setAt([-1, -1])}>
         <caption class="sr">${kind} cosine similarity of each word of the first sentence (rows) with each word of the second (columns), layer ${layer}</caption>
         <thead><tr><th scope="col"><span class="sr">first sentence</span></th>${data.right.map((word, j) => html`<th scope="col" class=${at[1] === j ? "hot" : ""}><span>${word}</span></th>`)}</tr></thead>
         <tbody>${matrix.map((row, i) => html`<tr><th scope="row" class=${at[0] === i ? "hot" : ""}>${data.left[i]}</th>
-          ${row.map((value, j) => html`<td class=${best[i] === j ? "best" : ""} style=${heat(value)} onMouseEnter=${() => setAt([i, j])} title=${`${data.left[i]} – ${data.right[j]}: ${value.toFixed(3)}`}>${value.toFixed(2).replace("0.", ".").replace("-.", "−.")}</td>`)}</tr>`)}</tbody>
+          ${row.map((value, j) => html`<td class=${best[i] === j ? "best" : ""} style=${heat(value)} onMouseEnter=${() => setAt([i, j])} title=${`${data.left[i]} – ${data.right[j]}: ${value.toFixed(3)}`}>${value.toFixed(2).replace("-0.00", "0.00").replace("0.", ".").replace("-.", "−.")}</td>`)}</tr>`)}</tbody>
       </table></div>`}
     </section>`;
 }

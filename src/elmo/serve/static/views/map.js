@@ -4,6 +4,7 @@ import { Choice, Copy, LayerSlider, State, api, json, percent, save, tsv, useAns
 // Okabe and Ito's colours, told apart with any colour vision; readable on light and dark.
 const PALETTE = ["#0f7fc4", "#e06c00", "#0a9a72", "#c0569a", "#8a7a00", "#8d5ad6", "#d14343", "#4d8f9e", "#7c7f86", "#a8672f"];
 const MOVE = 700;
+const FEWEST = 20;
 
 export default function WordMap({ info, model, params, set }) {
   const corpus = info.corpus, ready = corpus.state === "ready";
@@ -20,17 +21,23 @@ export default function WordMap({ info, model, params, set }) {
   const groups = useMemo(() => !data ? [] : data.occurrences.map((item, i) => colour === "cluster" ? `cluster ${data.clusters[i] + 1}` : item[colour] || "none"), [data, colour]);
   const names = useMemo(() => [...new Set(groups)].sort(), [groups]);
   const paint = (i) => PALETTE[names.indexOf(groups[i]) % PALETTE.length];
-  const [picked, setPicked] = useState(null);
+  // What was selected belongs to one answer: the next word may have fewer points.
+  const [selection, setSelection] = useState({ data: null, points: null });
+  const picked = selection.data === data ? selection.points : null;
+  const setPicked = (points) => setSelection({ data, points });
   const [umap, setUmap] = useState({ key: "", points: null, progress: 0 });
-  useEffect(() => setPicked(null), [data]);
-  const umapKey = `${word} ${layer}`;
+  // While another word is being asked for, the answer shown is that of the word before.
+  const shown = data ? data.word : word;
+  const umapKey = `${shown} ${layer}`;
   const useUmap = params.umap === "1";
-  useUmapPoints(useUmap && data && data.occurrences.length > 20 && layer !== "average" ? umapKey : "", word, layer, data, umap, setUmap);
+  const enough = !!data && data.occurrences.length > FEWEST;
+  useUmapPoints(useUmap && enough && layer !== "average" ? umapKey : "", layer, data, umap, setUmap);
+  const progress = layer === "average" ? "UMAP shows single layers. " : !enough ? `UMAP needs more than ${FEWEST} points. ` : umap.error ? `UMAP failed: ${umap.error} ` : umap.key !== umapKey ? `UMAP: ${percent(umap.progress)} … ` : "";
   const points = useUmap && umap.key === umapKey && umap.points ? umap.points : data ? data.points[layer] : [];
   const chosen = picked || [];
   const list = (picked ? chosen : data ? data.occurrences.map((_, i) => i) : []).slice(0, 200);
-  const svg = () => drawing(points, paint, names, `${word}, layer ${layer}, ${corpus.name}`);
-  const file = `elmo-${word.replace(/\W+/g, "_")}-layer-${layer}`;
+  const svg = () => drawing(points, paint, names, `${shown}, layer ${layer}, ${corpus.name}`);
+  const file = `elmo-${shown.replace(/\W+/g, "_")}-layer-${layer}`;
 
   if (corpus.state === "none") return html`<${State} error="This server has no corpus."/>`;
   if (corpus.state === "failed") return html`<${State} error=${corpus.message}/>`;
@@ -41,19 +48,20 @@ export default function WordMap({ info, model, params, set }) {
         <datalist id="words">${corpus.frequent.map(([name]) => html`<option value=${name}></option>`)}</datalist>
         <${LayerSlider} layers=${layers} value=${layer} onChange=${(value) => set({ layer: value })}/>
         <${Choice} label="Colour by" value=${colour} options=${kinds} onChange=${(value) => set({ colour: value })}/>
-        <${Choice} label="Projection" value=${useUmap ? "umap" : "pca"} options=${[["pca", "PCA"], ["umap", "UMAP"]]} onChange=${(value) => set({ umap: value === "umap" ? "1" : "" })}/>
+        <${Choice} label="Projection" value=${useUmap ? "umap" : "pca"} options=${[["pca", "PCA"], ["umap", "UMAP"]]} onChange=${(value) => set({ umap: value === "umap" ? "1" : undefined })}/>
       </div>
       <div class="chips" role="group" aria-label=${corpus.ambiguous.length ? "Words with several known senses" : "Frequent words"}>${suggestions.slice(0, 16).map((name) => html`<button type="button" class="chip" aria-pressed=${String(name === word)} onClick=${() => set({ word: name })}>${name}</button>`)}</div>
     </section>
-    ${error ? html`<${State} error=${error}/>` : !data ? html`<${State} busy=${true} text=${ready ? "Projecting …" : "The corpus is being indexed; this happens once."}/>` : html`
+    ${error ? html`<${State} error=${error}/>` : ready && !word.trim() ? html`<${State} hint="Type a word of the corpus, or choose one above."/>`
+      : !data ? html`<${State} busy=${true} text=${ready ? "Projecting …" : "The corpus is being indexed; this happens once."}/>` : html`
     <div class="mapgrid">
       <section class="panel" aria-busy=${String(busy)}>
-        <${Canvas} points=${points} paint=${paint} colours=${groups} items=${data.occurrences} groups=${groups} picked=${picked} onPick=${setPicked} label=${`Map of ${data.occurrences.length} occurrences of ${word}`}/>
+        <${Canvas} points=${points} paint=${paint} colours=${groups} items=${data.occurrences} groups=${groups} picked=${picked} onPick=${setPicked} label=${`Map of ${data.occurrences.length} occurrences of ${shown}`}/>
         <div class="row spread">
           <ul class="legend" aria-label="Colours">${names.map((name, i) => html`<li><i style=${{ background: PALETTE[i % PALETTE.length] }}></i>${name} <small>${groups.filter((one) => one === name).length}</small></li>`)}</ul>
           <div class="row"><button type="button" class="button" onClick=${() => savePng(svg(), file)}>PNG</button><button type="button" class="button" onClick=${() => save(new Blob([svg()], { type: "image/svg+xml" }), `${file}.svg`)}>SVG</button></div>
         </div>
-        <p class="context">${useUmap && layer === "average" ? "UMAP shows single layers. " : useUmap && umap.key !== umapKey ? `UMAP: ${percent(umap.progress)} … ` : ""}${data.total > data.occurrences.length ? `A sample of ${data.occurrences.length.toLocaleString("en")} of ${data.total.toLocaleString("en")}. ` : ""}${layer === "0" ? "Layer 0 does not see the sentence: all occurrences of one spelling are one point. " : useUmap ? "" : `The plane shows ${percent(data.explained[layer])} of the variance. `}Drag to move, scroll to zoom, hold Shift and drag to select; arrow keys walk through the points.</p>
+        <p class="context">${useUmap ? progress : ""}${data.total > data.occurrences.length ? `A sample of ${data.occurrences.length.toLocaleString("en")} of ${data.total.toLocaleString("en")}. ` : ""}${layer === "0" ? "Layer 0 does not see the sentence: all occurrences of one spelling are one point. " : useUmap ? "" : `The plane shows ${percent(data.explained[layer])} of the variance. `}Drag to move, scroll to zoom, hold Shift and drag to select; arrow keys walk through the points.</p>
       </section>
       <div class="side-list">
         ${Object.keys(data.agreement).length > 0 && html`<section class="panel"><h2>Nearest neighbour has the same ${has("sense") ? "sense" : "label"}</h2>
@@ -73,20 +81,24 @@ function Quote({ item }) {
   return html`${item.words.slice(0, item.position).join(" ")} <b>${item.words[item.position]}</b> ${item.words.slice(item.position + 1).join(" ")}`;
 }
 
-function useUmapPoints(key, word, layer, data, umap, setUmap) {
+function useUmapPoints(key, layer, data, umap, setUmap) {
   useEffect(() => {
     if (!key || umap.key === key) return undefined;
     let worker;
     const controller = new AbortController();
-    api("/api/occurrences", { word: word.trim(), limit: 5000, components: 16 }, controller.signal).then((answer) => {
+    const fail = (error) => { if (!controller.signal.aborted) setUmap({ key: "", points: null, progress: 0, error: error.message || "the browser stopped it." }); };
+    setUmap({ key: "", points: null, progress: 0 });
+    api("/api/occurrences", { word: data.word, limit: 5000, components: 16 }, controller.signal).then((answer) => {
+      if (controller.signal.aborted) return;
       const vectors = answer.components[layer];
       worker = new Worker(new URL("../umap-worker.js", import.meta.url), { type: "module" });
       worker.onmessage = ({ data: message }) => {
         if (message.result) { setUmap({ key, points: aligned(unit(message.result), data.points[layer]), progress: 1 }); worker.terminate(); }
         else setUmap((old) => ({ ...old, progress: message.progress }));
       };
+      worker.onerror = fail;
       worker.postMessage({ points: vectors });
-    }, () => {});
+    }).catch(fail);
     return () => { controller.abort(); if (worker) worker.terminate(); };
   }, [key]);
 }
@@ -174,6 +186,7 @@ function Canvas({ points, paint, colours, items, groups, picked, onPick, label }
     step(start);
     return () => cancelAnimationFrame(frame);
   }, [points]);
+  useEffect(() => show(-1), [items]); // another word: the point under the pointer was the old one's
   useLayoutEffect(draw, [picked, colours, tip]);
   useEffect(() => {
     const watch = new ResizeObserver(draw);

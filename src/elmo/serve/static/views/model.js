@@ -13,7 +13,7 @@ export default function Model({ info, model, params, set }) {
     python: `from elmo import Embedder  # the same vectors without a server\n\nembedder = Embedder.from_pretrained()\nprint(embedder.encode("Oil prices fell .").shape)  # (${model.dim},)`,
   };
   const facts = [
-    ["input", model.input], ["layers", `${model.layers} per direction, ${model.cells} cells`], ["vector", `${model.dim} numbers`],
+    ["input", { words: "words", characters: "characters of words", both: "words and their characters" }[model.input] || model.input], ["layers", `${model.layers} per direction, ${model.cells} cells`], ["vector", `${model.dim} numbers`],
     ["parameters", number(model.parameters)], ["vocabulary", `${number(model.vocabulary)} words`], ["tokenizer", model.tokenizer],
     ["training text", model.training_tokens ? `${number(model.training_tokens)} words, ${(100 * model.unknown_rate).toFixed(1)}% unknown` : "not recorded"],
     ["held-out perplexity", perplexity ? `forward ${perplexity.forward.toFixed(1)}, backward ${perplexity.backward.toFixed(1)}` : "not recorded"],
@@ -33,5 +33,37 @@ export default function Model({ info, model, params, set }) {
     <section class="panel"><div class="row spread"><${Choice} label="Call this server" value=${how} options=${[["openai", "OpenAI client"], ["curl", "curl"], ["python", "Python"]]} onChange=${setHow}/><${Copy} name="text" text=${() => calls[how]}/></div>
       <pre tabindex="0">${calls[how]}</pre>
       <p class="context">All routes: <a href="/openapi.json">openapi.json</a> · counters: <a href="/metrics">metrics</a></p></section>
-    ${model.card && html`<section class="panel"><h2>Model card</h2><pre tabindex="0">${model.card}</pre></section>`}`;
+    ${model.card && html`<section class="panel"><h2>Model card</h2><div class="card" tabindex="0" role="region" aria-label="Model card"><${Markdown} text=${model.card}/></div></section>`}`;
+}
+
+// What model cards use of Markdown, as elements: its text stays text. The YAML head is for model hubs.
+function Markdown({ text }) {
+  const lines = text.replace(/^---\n[^]*?\n---\n/, "").split("\n"), blocks = [];
+  for (let i = 0; i < lines.length;) {
+    const start = i, run = (pattern) => { while (i < lines.length && pattern.test(lines[i])) i += 1; return lines.slice(start, i); };
+    if (/^```/.test(lines[i])) {
+      i += 1;
+      while (i < lines.length && !/^```/.test(lines[i])) i += 1;
+      blocks.push(html`<pre tabindex="0">${lines.slice(start + 1, i).join("\n")}</pre>`);
+      i += 1;
+    } else if (/^#/.test(lines[i])) { blocks.push(html`<h3>${lines[i].replace(/^#+\s*/, "")}</h3>`); i += 1; }
+    else if (/^\|/.test(lines[i])) {
+      const [head, , ...rows] = run(/^\|/).map((line) => line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => cell.trim()));
+      blocks.push(html`<div class="scroll"><table><thead><tr>${head.map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody></table></div>`);
+    } else if (/^[-*] /.test(lines[i])) {
+      const items = run(/^([-*] |\s+\S)/).reduce((all, line) => /^[-*] /.test(line) ? [...all, line.slice(2)] : [...all.slice(0, -1), `${all[all.length - 1]} ${line.trim()}`], []);
+      blocks.push(html`<ul>${items.map((item) => html`<li>${inline(item)}</li>`)}</ul>`);
+    } else if (lines[i].trim()) blocks.push(html`<p>${inline(run(/^(?!#|\||```|[-*] )\s*\S/).join(" "))}</p>`);
+    if (i === start) i += 1;
+  }
+  return blocks;
+}
+
+function inline(text) {
+  return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\[[^\]]+\]\([^)\s]+\))/).map((part) => {
+    const link = /^\[([^\]]+)\]\(([^)\s]+)\)$/.exec(part);
+    if (link) return /^https:/.test(link[2]) ? html`<a href=${link[2]} rel="noreferrer">${link[1]}</a>` : link[1];
+    if (/^`.+`$/.test(part)) return html`<code>${part.slice(1, -1)}</code>`;
+    return /^\*\*.+\*\*$/.test(part) ? html`<b>${part.slice(2, -2)}</b>` : part;
+  });
 }

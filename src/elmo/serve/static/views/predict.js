@@ -27,8 +27,8 @@ export default function Predict({ model, params, set }) {
       </div>
       <p class="context">Click a word to make it the blank, then a candidate to put it there.${at >= 0 && at < words.length ? ` It was: ${words[at]}.` : ""}</p>`}
     </section>
-    ${error ? html`<${State} error=${error}/>` : !blank ? html`<${State} busy=${busy || tokens.busy}/>` : html`
-    <div class="row"><${Copy} name="TSV" text=${() => tsv([["direction", "word", "probability"], ...DIRECTIONS.flatMap(([name]) => blank[name].map((one) => [name, one.word, one.probability]))])}/><${Copy} name="JSON" text=${() => json(data)}/></div>
+    ${error ? html`<${State} error=${error}/>` : !blank ? html`<${State} busy=${busy || tokens.busy} hint="Type a text; any of its words can become a blank."/>` : html`
+    <div class="row end"><${Copy} name="TSV" text=${() => tsv([["direction", "word", "probability"], ...DIRECTIONS.flatMap(([name]) => blank[name].map((one) => [name, one.word, one.probability]))])}/><${Copy} name="JSON" text=${() => json(data)}/></div>
     <div class="grid3">${DIRECTIONS.map(([name, title, arrow, note]) => html`<section class="panel" key=${name} aria-busy=${String(busy)}>
       <h2 class=${name}><span class="arrow" aria-hidden="true">${arrow}</span> ${title} <small>${note}</small></h2>
       <${Bars} label=${`${title}: candidates`} direction=${name} items=${blank[name].map((one) => ({ name: one.word, value: one.probability }))} onPick=${insert}/></section>`)}</div>`}`;

@@ -24,8 +24,8 @@ export default function Surprisal({ model, params, set }) {
           <${Copy} name="TSV" text=${() => tsv([["sentence_id", "token_id", "token", "surprisal"], ...words.map((word, i) => [1, i + 1, word.word, word[direction].toFixed(4)])])}/>
           <${Copy} name="JSON" text=${() => json(data)}/></div>`}
       </div>
-      ${error ? html`<${State} error=${error}/>` : !data ? html`<${State} busy=${busy}/>` : html`
-      <p class="context">${total.toFixed(1)} bits in all, ${(total / words.length).toFixed(1)} per word; perplexity ${(2 ** (total / words.length)).toFixed(1)}. Deeper colour: more surprising.</p>
+      ${error ? html`<${State} error=${error}/>` : !words.length ? html`<${State} busy=${busy} hint="Type a text to see how many bits each of its words carries."/>` : html`
+      <p class="context">${total.toFixed(1)} bits in all, ${(total / words.length).toFixed(1)} per word; ${direction === "both" ? "pseudo-perplexity" : "perplexity"} ${(2 ** (total / words.length)).toFixed(1)}. Deeper colour: more surprising.</p>
       <div class="words" role="group" aria-label="Words with their bits">${words.map((word, i) => html`
         <button type="button" class="word heat" style=${wash(word[direction])} aria-pressed=${String(word === chosen)} onFocus=${() => setAt(i)} onMouseEnter=${() => setAt(i)} onClick=${() => setAt(i)}
           >${word.word}<small>${word[direction].toFixed(1)}<span class="sr"> bits</span></small></button>`)}</div>`}
@@ -33,7 +33,7 @@ export default function Surprisal({ model, params, set }) {
     ${chosen && html`<div class="grid2">
       <section class="panel"><h2>Instead of “${chosen.word}”</h2>
         <${Bars} label="Best alternatives" direction=${direction} items=${chosen[`${direction}_best`].map((one) => ({ name: one.word, value: one.probability }))}/></section>
-      <section class="panel"><h2>Bits of each word, all directions</h2><${Chart} words=${words} at=${words.indexOf(chosen)}/></section></div>`}`;
+      <section class="panel"><div class="row spread"><h2>Bits of each word</h2><ul class="legend" aria-label="Lines">${Object.keys(COLOURS).map((name) => html`<li class=${name}><i class="line"></i>${name}</li>`)}</ul></div><${Chart} words=${words} at=${words.indexOf(chosen)}/></section></div>`}`;
 }
 
 function Chart({ words, at }) {
