@@ -49,7 +49,7 @@ function Markdown({ text }) {
     } else if (/^#/.test(lines[i])) { blocks.push(html`<h3>${lines[i].replace(/^#+\s*/, "")}</h3>`); i += 1; }
     else if (/^\|/.test(lines[i])) {
       const [head, , ...rows] = run(/^\|/).map((line) => line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => cell.trim()));
-      blocks.push(html`<div class="scroll"><table><thead><tr>${head.map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody></table></div>`);
+      blocks.push(html`<table><thead><tr>${head.map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody></table>`);
     } else if (/^[-*] /.test(lines[i])) {
       const items = run(/^([-*] |\s+\S)/).reduce((all, line) => /^[-*] /.test(line) ? [...all, line.slice(2)] : [...all.slice(0, -1), `${all[all.length - 1]} ${line.trim()}`], []);
       blocks.push(html`<ul>${items.map((item) => html`<li>${inline(item)}</li>`)}</ul>`);
