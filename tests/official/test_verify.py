@@ -133,11 +133,19 @@ def test_a_file_is_needed_for_each_slot(model: BiLM, tmp_path: Path) -> None:
         ("a.txt", "the cat\n雨 x\n", [[["the", "cat"], ["雨", "x"]]]),
         ("a.json", '["the cat", "x"]', [[["the", "cat"], ["x"]]]),
         ("a.json", '[["the cat"], ["x"]]', [[["the", "cat"]], [["x"]]]),
+        (
+            "a.json",
+            '[[["a b", "c"], ["d"]], [["e"], ["f"]]]',
+            [(("a b", "c"), ("d",)), (("e",), ("f",))],
+        ),
     ],
 )
 def test_sentences_are_read(tmp_path: Path, name: str, content: str, slots: list[Slot]) -> None:
     (tmp_path / name).write_text(content)
-    assert read_slots(tmp_path / name) == slots
+    found = read_slots(tmp_path / name)
+    assert [[list(words) for words in slot] for slot in found] == [
+        [list(words) for words in slot] for slot in slots
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +158,9 @@ def test_sentences_are_read(tmp_path: Path, name: str, content: str, slots: list
         ("a.json", '[["x"], 3]', "expected a list, got int"),
         ("a.json", '{"x": 1}', "expected a list, got dict"),
         ("a.json", "3", "expected a list, got int"),
+        ("a.json", '[[["x"], "y z"]]', "expected a list, got str"),
+        ("a.json", '[[["x"], [3]]]', "expected str, got 3"),
+        ("a.json", '[[["x"], []]]', "none or an empty one"),
     ],
 )
 def test_sentences_that_cannot_be_are_told(

@@ -117,7 +117,8 @@ def verify_command() -> Command:
     )
     command.option(
         "--sentences FILE",
-        "Tokenized texts: one per line, or JSON with one list of sentences per slot.",
+        "Tokenized texts: one per line, or JSON with one list of sentences per slot, each a string "
+        "or a list of words.",
         type=Path,
     )
     command.option(

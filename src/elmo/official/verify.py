@@ -122,18 +122,26 @@ def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Differ
 
 
 def read_slots(path: Path) -> list[Slot]:
-    """Read sentences whose words are separated by spaces.
+    """Read sentences, each a string of words separated by spaces.
 
-    JSON holds a list of sentences or, for several slots, a list of such lists of equal length;
-    any other file holds one sentence per line.
+    JSON holds a list of sentences or, for several slots, a list of such lists of equal length; in
+    the latter a sentence may be a list of words, which may then hold spaces. Any other file holds
+    one sentence per line.
     """
+    slots: list[Slot]
     if path.suffix == ".json":
         content: Any = read_json(path, LARGEST_FILE)
-        slots_type = cast("Any", tuple[tuple[str, ...], ...])
-        texts = from_json(slots_type, [content] if _is_one_slot(content) else content, str(path))
+        if _first(_first(_first(content))) is not None:
+            words_type = cast("Any", tuple[tuple[tuple[str, ...], ...], ...])
+            slots = [list(slot) for slot in from_json(words_type, content, str(path))]
+        else:
+            slots_type = cast("Any", tuple[tuple[str, ...], ...])
+            content = [content] if isinstance(_first(content), str) else content
+            texts = from_json(slots_type, content, str(path))
+            slots = [[text.split() for text in slot] for slot in texts]
     else:
-        texts = [read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
-    slots: list[Slot] = [[text.split() for text in slot] for slot in texts]
+        lines = read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")
+        slots = [[text.split() for text in lines]]
     if not slots or not slots[0] or any(not words for slot in slots for words in slot):
         raise UserError(f"{path}: expected sentences with words, but there is none or an empty one")
     if len({len(slot) for slot in slots}) > 1:
@@ -141,9 +149,10 @@ def read_slots(path: Path) -> list[Slot]:
     return slots
 
 
-def _is_one_slot(content: object) -> bool:
-    sentences = cast("list[object]", content) if isinstance(content, list) else []
-    return bool(sentences) and isinstance(sentences[0], str)
+def _first(content: object) -> object:
+    """The first entry of a list; None of anything else."""
+    entries = cast("list[object]", content) if isinstance(content, list) else []
+    return entries[0] if entries else None
 
 
 class _Stored(NamedTuple):
