@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,21 @@ from elmo.study.news import NewsItem, generate_news
 from elmo.text.ag_news import LABELS
 from elmo.training.pretrain import pretrain
 
-GERMAN = ("Die Bank erhöhte die Zinsen.", "Wir saßen auf der Bank am Fluss.")
-ARABIC = ("رفع البنك أسعار الفائدة.", "جلسنا على ضفة النهر.")
-CHINESE = ("银行提高了利率。", "我们坐在河岸上。")
+GERMAN = (
+    "Die Bank,Der Fluss,Ein Kind,Mein Haus",
+    "sieht,sucht,kennt,mag",
+    "den Baum,die Stadt,das Boot",
+    ".",
+)
+ARABIC = ("البنك,النهر,الولد,البيت", "يرى,يعرف,يحب,يريد", "الشجرة,المدينة,القارب", ".")
+CHINESE = ("银行,河岸,孩子,房子", "看见,认识,喜欢,寻找", "大树,城市,小船", "。")
+
+
+def sentences(language: tuple[str, ...], space: str = " ") -> list[str]:
+    """Texts of two sentences each, all combinations of subject, verb and object, in pairs."""
+    subjects, verbs, objects, end = (part.split(",") for part in language)
+    single = [space.join(words) + end[0] for words in itertools.product(subjects, verbs, objects)]
+    return [first + space + second for first, second in zip(single, single[7:], strict=False)] * 3
 
 
 def make(folder: Path) -> None:
@@ -27,8 +40,9 @@ def make(folder: Path) -> None:
     texts = [item.text for item in train]
     for name in ("texts.txt", "notes.txt", "corpus.txt", "new.txt"):
         write_lines(folder / name, texts[:60])
-    for name, lines in (("de.txt", GERMAN), ("ar.txt", ARABIC), ("zh.txt", CHINESE)):
-        write_lines(folder / name, [f"{line} {number}" for number in range(60) for line in lines])
+    write_lines(folder / "de.txt", sentences(GERMAN))
+    write_lines(folder / "ar.txt", sentences(ARABIC))
+    write_lines(folder / "zh.txt", sentences(CHINESE, ""))
     (folder / "corpus").mkdir()
     for number in (1, 2):
         with gzip.open(folder / f"corpus/{number}.jsonl.gz", "wt", encoding="utf-8") as stream:
