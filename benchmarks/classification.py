@@ -1,11 +1,15 @@
 """`TextClassifier` with its defaults against two baselines, on many data sets and the same rows.
 
     python benchmarks/classification.py --seeds 0 1 2 --glove glove.6B.100d.txt
-    python benchmarks/classification.py --sets mr trec --rows 2000 --model runs/general --json
+    python benchmarks/classification.py --sets mr trec --rows 2000 --model runs/general
 
 The baselines: TF-IDF of word 1- and 2-grams with a linear SVM (C chosen by cross-validation on the
 training rows), and, with `--glove`, the average of GloVe vectors with a logistic regression (C
 chosen the same way). Data is read from `--data`, by default $ELMO_DATA.
+
+Each accuracy is appended to `--results` as soon as it is known, one JSON object per line. What is
+there already is not measured again: the same command resumes, and another biLM costs its own runs
+only. `--again` measures elmo anew, after a change of the learner.
 
 TREC, SST, 20 Newsgroups and AG News have a test part. MR, CR and SUBJ have none: the seed draws a
 tenth of the rows. Reuters-21578: documents with exactly one topic, topics of at least 20 documents,
@@ -23,7 +27,9 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,48 +60,130 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--rows", type=int, help="at most so many training rows, drawn by the seed")
     parser.add_argument("--test-rows", type=int, help="at most so many test rows, drawn by seed 0")
-    parser.add_argument("--model", help="folder of a biLM (default: the one that comes with elmo)")
+    parser.add_argument("--model", default="default", help="a biLM (default: the shipped one)")
     parser.add_argument("--glove", type=Path, help="GloVe vectors in text format")
     parser.add_argument("--data", type=Path, default=os.environ.get("ELMO_DATA", "data"))
-    parser.add_argument("--json", action="store_true", help="one object per set and seed")
+    parser.add_argument("--results", type=Path, default=Path("classification.jsonl"))
+    parser.add_argument("--again", action="store_true", help="measure elmo anew")
     args = parser.parse_args()
-    if not args.json:
-        print("| set | seed | rows | test rows | TF-IDF + SVM | GloVe + LR | elmo | seconds |")
-        print("|---|---|---|---|---|---|---|---|", flush=True)
-    for name in args.sets:
-        for seed in args.seeds:
-            train, test = load(name, seed, Path(args.data))
-            train = sample(train, args.rows, seed)
-            result = compare(train, sample(test, args.test_rows, 0), seed, args.model, args.glove)
-            result = {"set": name, "seed": seed, **result}
-            if args.json:
-                print(json.dumps(result), flush=True)
-            else:
-                cells = [f"{value:.4f}" if isinstance(value, float) else str(value)
-                         for key, value in result.items() if key != "seconds"]  # fmt: skip
-                print(f"| {' | '.join(cells)} | {result['seconds']:.0f} |", flush=True)
+    # Seed by seed: stopped early, it has something of every set.
+    for seed in args.seeds:
+        for name in args.sets:
+            key = {"set": name, "seed": seed, "max_rows": args.rows, "max_test": args.test_rows}
+            read = partial(load, name, seed, Path(args.data))
+            measure(key, read, args.results, args.model, args.glove, again=args.again)
+    print(table(read_results(args.results), fingerprint(args.model)))
 
 
-def compare(
-    train: Table, test: Table, seed: int, model: str | None, glove: Path | None
-) -> dict[str, Any]:
-    """Test accuracies of all three on the same rows."""
+Key = dict[str, Any]
+
+
+def measure(
+    key: Key,
+    read: Callable[[], tuple[Table, Table]],
+    results: Path,
+    model: str,
+    glove: Path | None,
+    *,
+    again: bool = False,
+) -> None:
+    """Append what `results` does not hold yet of one set and seed."""
+    methods: dict[str, Callable[[Table, Table], dict[str, Any]]] = {
+        "tfidf_svm": lambda train, test: {"accuracy": tfidf_svm(train, test)},
+        "elmo": lambda train, test: elmo_classifier(train, test, key["seed"], model),
+    }
+    if glove is not None:
+        methods["glove"] = lambda train, test: {"accuracy": glove_regression(train, test, glove)}
+    tables: tuple[Table, Table] | None = None
+    for method, run in methods.items():
+        name: Key = {**key, "method": method}
+        if method == "elmo":
+            name["model"] = fingerprint(model)
+        known = [one for one in read_results(results) if name.items() <= one.items()]
+        if known and not (again and method == "elmo"):
+            continue
+        if tables is None:
+            train, test = read()
+            tables = (
+                sample(train, key["max_rows"], key["seed"]),
+                sample(test, key["max_test"], 0),
+            )
+        train, test = tables
+        started = time.monotonic()
+        rows = {"rows": len(train.texts), "test_rows": len(test.texts)}
+        found = run(train, test)
+        result = {**name, **rows, **found, "seconds": round(time.monotonic() - started, 1)}
+        torn = results.exists() and not results.read_text(encoding="utf-8").endswith("\n")
+        with results.open("a", encoding="utf-8") as file:
+            file.write("\n" * torn + json.dumps(result) + "\n")
+        print(json.dumps(result), flush=True)
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """All complete lines of the file; of a run that was killed, the last one may be torn."""
+    results: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError):
+            results.append(json.loads(line))
+    return results
+
+
+def fingerprint(model: str) -> str:
+    """What tells one biLM from another, wherever its folder is."""
+    from elmo.language_model import model_path, weights_checksum
+
+    return weights_checksum(model_path(model))[:16]
+
+
+def table(results: Sequence[Mapping[str, Any]], model: str) -> str:
+    """A row per set: mean accuracy over seeds and, with several, their standard deviation."""
+    latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for one in results:
+        if one["method"] != "elmo" or one["model"] == model:
+            key = tuple(one[name] for name in ("set", "max_rows", "max_test", "seed", "method"))
+            latest[key] = one
+    cells: dict[tuple[Any, ...], dict[str, dict[int, float]]] = {}
+    counts: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for (name, rows, test_rows, seed, method), one in latest.items():
+        cells.setdefault((name, rows, test_rows), {}).setdefault(method, {})[seed] = one["accuracy"]
+        counts[name, rows, test_rows] = one
+    lines = [
+        "| set | rows | test rows | TF-IDF + SVM | GloVe + LR | elmo | seeds |",
+        "|---" * 7 + "|",
+    ]
+    for key, methods in cells.items():
+        seeds = set(methods.get("elmo", ()))
+        shown: list[str] = []
+        for method in ("tfidf_svm", "glove", "elmo"):
+            values = [value for seed, value in methods.get(method, {}).items() if seed in seeds]
+            spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""
+            shown.append(f"{np.mean(values):.4f}{spread}" if values else "")
+        one = counts[key]
+        lines.append(
+            f"| {key[0]} | {one['rows']:,} | {one['test_rows']:,} | {' | '.join(shown)} | "
+            f"{', '.join(map(str, sorted(seeds)))} |"
+        )
+    return "\n".join(lines)
+
+
+def elmo_classifier(train: Table, test: Table, seed: int, model: str) -> dict[str, Any]:
+    """Accuracy of the classifier, of its n-grams alone, and the weights of its parts."""
     from elmo import TextClassifier
     from elmo.classify.config import ClassifierConfig, LearningConfig
+    from elmo.classify.features import tokenize_texts
 
-    svm = tfidf_svm(train, test)
-    average = glove_regression(train, test, glove) if glove is not None else None
-    started = time.monotonic()
     config = ClassifierConfig(learning=LearningConfig(seed=seed))
-    classifier = TextClassifier(config=config) if model is None else TextClassifier(model, config)
-    accuracy = classifier.fit(train.texts, train.labels).score(test.texts, test.labels)
+    classifier = TextClassifier(model, config).fit(train.texts, train.labels)
+    # Not `score`: `evaluate` keeps the layers of the test texts for the next run.
+    whole = classifier.evaluate(test.texts, test.labels).metrics
+    assert classifier.ngrams is not None
+    scores = classifier.ngrams.scores(tokenize_texts(classifier.language_model, test.texts))
+    alone = classifier.classes_[scores.argmax(1).numpy()] == np.array(test.labels)
     return {
-        "rows": len(train.texts),
-        "test_rows": len(test.texts),
-        "tfidf_svm": svm,
-        "glove": average,
-        "elmo": accuracy,
-        "seconds": time.monotonic() - started,
+        "accuracy": whole.accuracy.value,
+        "calibration_error": whole.calibration_error,
+        "weights": classifier.part_weights,
+        "ngrams_alone": float(alone.mean()),
     }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import classification
-from classification import Table, compare, load, reuters, sample
+from classification import Table, load, measure, read_results, reuters, sample
 
 
 def table(rows: int = 40) -> Table:
@@ -22,14 +22,48 @@ def table(rows: int = 40) -> Table:
     return Table(texts, labels)
 
 
-def test_all_three_learn_what_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def glove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
     vectors = {"fine": 1, "great": 1, "lovely": 1, "poor": -1, "awful": -1, "dull": -1, "thing": 0}
-    glove = tmp_path / "glove.txt"
-    glove.write_text("".join(f"{word} {value} 1\n" for word, value in vectors.items()))
-    found = compare(table(), table(), 0, None, glove)
-    assert [found[name] for name in ("tfidf_svm", "glove", "elmo")] == [1.0, 1.0, 1.0]
-    assert found["rows"] == found["test_rows"] == 40
+    path = tmp_path / "glove.txt"
+    path.write_text("".join(f"{word} {value} 1\n" for word, value in vectors.items()))
+    return path
+
+
+def test_all_three_learn_what_is_plain(tmp_path: Path, glove: Path) -> None:
+    key = {"set": "plain", "seed": 0, "max_rows": None, "max_test": 30}
+    results = tmp_path / "results.jsonl"
+    measure(key, lambda: (table(), table()), results, "default", glove)
+    found = read_results(results)
+    assert {one["method"]: one["accuracy"] for one in found} == {
+        "tfidf_svm": 1.0, "glove": 1.0, "elmo": 1.0,
+    }  # fmt: skip
+    assert {(one["rows"], one["test_rows"]) for one in found} == {(40, 30)}
+    lines = classification.table(found, classification.fingerprint("default")).splitlines()
+    assert lines[2:] == ["| plain | 40 | 30 | 1.0000 | 1.0000 | 1.0000 | 0 |"]
+
+
+def test_what_was_measured_before_a_kill_is_not_measured_again(tmp_path: Path, glove: Path) -> None:
+    key = {"set": "plain", "seed": 0, "max_rows": None, "max_test": None}
+    results = tmp_path / "results.jsonl"
+    known = [{**key, "method": name, "accuracy": 0.5} for name in ("tfidf_svm", "glove")]
+    known.append({**key, "method": "elmo", "accuracy": 0.5, "model": "another"})
+    lines = [*map(json.dumps, known), '{"set": "pla']
+    results.write_text("\n".join(lines))
+    measure(key, lambda: (table(), table()), results, "default", glove)
+    *before, new = read_results(results)
+    assert before == known
+    assert new["method"] == "elmo"
+    assert new["model"] == classification.fingerprint("default")
+
+    def unread() -> tuple[Table, Table]:
+        raise AssertionError
+
+    measure(key, unread, results, "default", glove)
+    assert len(read_results(results)) == 4
+    measure(key, lambda: (table(), table()), results, "default", glove, again=True)
+    assert [one["method"] for one in read_results(results)[4:]] == ["elmo"]
 
 
 def test_a_sample_has_two_rows_of_every_class() -> None:

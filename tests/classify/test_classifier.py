@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,20 @@ def test_predictions_are_the_most_probable_labels() -> None:
     one_by_one = list(CLASSIFIER.predict_iter(iter(texts)))
     assert [text for text, _ in one_by_one] == texts
     np.testing.assert_allclose([row for _, row in one_by_one], probabilities, atol=1e-6)
+
+
+def test_a_text_is_predicted_before_the_next_is_read() -> None:
+    read: list[str] = []
+
+    def texts() -> Iterator[str]:
+        for text in ["the cat", "rain", "sun", "dog", "cow"]:
+            read.append(text)
+            yield text
+
+    found = CLASSIFIER.predict_iter(texts())
+    assert next(found)[0] == "the cat"
+    assert read == ["the cat"]
+    assert [text for text, _ in found] == ["rain", "sun", "dog", "cow"]
 
 
 def test_no_texts_give_no_predictions_and_one_string_is_a_mistake() -> None:

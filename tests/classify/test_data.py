@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -181,6 +183,33 @@ def test_test_rows_are_checked_before_training(caplog: pytest.LogCaptureFixture)
     assert "also training texts: 1 of 2 (8 is 2)" in caplog.text
     check_test_rows(train, train)
     assert "test and training texts are the same" in caplog.text
+    caplog.clear()
+    empty = LabelledTexts(["a", "", "b"], ["x", "x", "y"], ["1", "2", "3"])
+    check_test_rows(empty, empty)
+    assert "test and training texts are the same" in caplog.text
+
+
+def test_near_copies_across_train_and_test_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    random = np.random.default_rng(0)
+    texts = [" ".join(map(str, random.integers(0, 10_000, 60))) for _ in range(41)]
+    train = LabelledTexts([*texts, ""], ["x", "y"] * 21, [f"train {n}" for n in range(42)])
+    copies = [
+        " ".join([*text.split()[:30], "inserted", *text.split()[31:]]) for text in texts[:40]
+    ]  # of 61 sequences of five words, 51 are in both texts
+    halves = [
+        " ".join([*one.split()[:30], *other.split()[30:]]) for one, other in pairwise(texts)
+    ]  # with each of the two texts, 26 of 86 are in both
+    test = LabelledTexts([*copies, *halves, "", texts[40].upper() + " !"], ["x"] * 82,
+                         [str(n) for n in range(82)])  # fmt: skip
+    check_test_rows(train, test)
+    same, similar = caplog.messages
+    assert "also training texts: 1 of 82 (81 is train 40)" in same
+    found = re.search(r"nearly training texts: (\d+) of 82 \((.*)\);", similar)
+    assert found is not None
+    assert 25 <= int(found[1]) <= 40
+    named = re.findall(r"(\d+) is nearly train (\d+)", found[2])
+    assert named
+    assert all(one == other for one, other in named)
 
 
 @given(st.lists(st.integers(0, 4), min_size=10, max_size=700), st.integers(0, 9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_the_svm_decides_as_that_of_scikit_learn() -> None:
         LinearSVC(C=strength, random_state=0, tol=1e-6)
         .fit(inputs, classes)
         .decision_function(vectorizer.transform(new))
-        for strength in (0.3, 3.0)
+        for strength in (0.3, 1.0, 3.0)
     ]
     found = svm.scores(new).numpy()
     np.testing.assert_array_equal(found[:, 0], -found[:, 1])
@@ -133,6 +134,31 @@ def test_texts_that_leave_no_doubt_do_not_make_weights_infinite() -> None:
     scores = functional.one_hot(targets, 2).float()
     (weight,) = fit_part_weights([scores], targets)
     assert 1 < weight < 50
+
+
+def test_held_out_texts_that_point_the_wrong_way_do_not_silence_a_part() -> None:
+    """Weights of 0 would predict the first class for every text."""
+    random = torch.Generator().manual_seed(0)
+    targets = torch.tensor([0, 1] * 10)
+    truth = functional.one_hot(targets, 2)
+    scores = [torch.randn(20, 2, generator=random) - 0.5 * truth for _ in range(2)]
+    weights = fit_part_weights([scores[0], 100 * scores[1]], targets)
+    assert 0.001 < weights[0] < 1
+    assert 0.001 < 100 * weights[1] < 1
+    assert all(map(math.isfinite, fit_part_weights([torch.zeros(20, 2)], targets)))
+
+
+def test_a_regression_of_fewer_poolings_reads_the_first() -> None:
+    random = np.random.default_rng(0)
+    pooled = random.normal(size=(7, 3, 5, 6)).astype(np.float16)
+    weight, bias = torch.randn(3 * 4 * 6, 2), torch.randn(2)
+    tensors = {"weights.elmo": torch.tensor(1.0), "elmo.weight": weight, "elmo.bias": bias}
+    _, elmo, _ = linear_parts(tensors, "file", 2, 3 * 6)
+    assert elmo is not None
+    expected = pooled[:, :, :4].reshape(7, -1).astype(np.float32) @ weight.numpy() + bias.numpy()
+    np.testing.assert_allclose(elmo.scores(pooled), expected, atol=1e-4)
+    with pytest.raises(UserError, match="expected tensors of shapes"):
+        linear_parts({**tensors, "elmo.weight": weight[:-18]}, "file", 2, 3 * 6)
 
 
 def test_what_is_saved_is_what_was_there() -> None:

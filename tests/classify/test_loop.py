@@ -39,6 +39,7 @@ from elmo.classify.loop import (
     network_phase,
     scores_of,
     set_rates,
+    stop_reason,
 )
 from elmo.classify.network import ClassifierNetwork, TextLayers
 from elmo.embed.config import MixConfig
@@ -347,3 +348,36 @@ def test_what_is_kept_changes_only_to_the_newest(accuracies: list[float], rows: 
     for count in range(1, len(history) + 1):
         before, now = kept_epoch(history[: count - 1]), kept_epoch(history[:count])
         assert now is before or now is history[count - 1]
+
+
+@pytest.mark.parametrize(
+    ("losses", "reason"),
+    [
+        (
+            [0.9, 0.7, 0.5],
+            "all of its 3 epochs are done, but the development loss was still falling",
+        ),
+        ([0.9, 0.5, 0.499], "all of its 3 epochs are done"),
+        ([0.5, 0.4, 0.45], "all of its 3 epochs are done"),
+        ([0.9, 0.7], None),
+    ],
+)
+def test_the_reason_to_stop_says_whether_more_epochs_might_help(
+    tmp_path: Path, losses: list[float], reason: str | None
+) -> None:
+    phase = Setting(tmp_path).phase._replace(epochs=3)
+    history = [
+        EpochReport(
+            phase=phase.name,
+            epoch=epoch,
+            train_loss=loss,
+            development_loss=loss,
+            development_accuracy=0.5,
+            development_rows=50,
+            mix_weights=None,
+            gamma=None,
+            seconds=1.0,
+        )
+        for epoch, loss in enumerate(losses, start=1)
+    ]
+    assert stop_reason(phase, history, 100, LearningConfig(epochs=3)) == reason

@@ -387,6 +387,20 @@ def test_mistakes_are_told() -> None:
         train(toy_model(), DATA, bad)
 
 
+def test_labels_that_the_texts_do_not_tell_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """Training texts are learned by heart, so that their accuracy shows nothing."""
+    random = np.random.default_rng(0)
+    texts = [" ".join(map(str, random.integers(0, 500, 8))) for _ in range(120)]
+    labels = [str(label) for label in random.choice(["x", "y"], 120)]
+    data = LabelledTexts(texts, labels, [str(row) for row in range(120)])
+    trained = train(toy_model(), data, ClassifierConfig(parts="ngrams"))
+    assert (trained.probabilities.argmax(1) == trained.classes).mean() > 0.95
+    assert "hardly more than the most frequent label" in caplog.text
+    caplog.clear()
+    train(toy_model(), toy_texts(120), ClassifierConfig(parts="ngrams"))
+    assert "hardly more" not in caplog.text
+
+
 # The card says what the figures say.
 
 

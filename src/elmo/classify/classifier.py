@@ -300,7 +300,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         part_weights = {"network": 1.0}  # format 1
         if description.format > 1:
             path = _inside(folder, LINEAR)
-            pooled = (1 + sizes.layers) * 4 * 2 * sizes.width
+            pooled = (1 + sizes.layers) * 2 * sizes.width
             ngrams, elmo, part_weights = linear_parts(
                 load_tensors(path), str(path), len(labels), pooled
             )
@@ -371,10 +371,11 @@ class TextClassifier(Estimator[ClassifierConfig]):
         return self._predict_words(self._words(texts), on_texts=on_texts)
 
     def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, NDArray[np.float32]]]:
-        """Yield each of any number of texts with its probabilities, some in memory at a time."""
-        iterator = iter(texts)
-        while some := list(islice(iterator, TEXTS_AT_ONCE)):
+        """Yield each of any number of texts, as it comes, with its probabilities."""
+        iterator, size = iter(texts), 1
+        while some := list(islice(iterator, size)):
             yield from zip(some, self.predict_proba(some), strict=True)
+            size = min(2 * size, TEXTS_AT_ONCE)  # the first at once, many at the pace of many
 
     @torch.no_grad()
     def _predict_words(

@@ -248,28 +248,38 @@ def encode_labels(
 
 
 def check_test_rows(train: LabelledTexts, test: LabelledTexts) -> None:
-    """Before hours of training: refuse test labels that training lacks, name shared texts.
+    """Before hours of training: refuse unknown test labels, name copied and half copied texts."""
+    from elmo.classify.linear import ngram_hashes
+    from elmo.text.corpus import representative_phrase
 
-    Case and white space do not tell texts apart here.
-    """
     encode_labels(test.labels or (), label_names(train.labels or ()), test.locations)
-
-    def folded(text: str) -> str:
-        return " ".join(text.casefold().split())
-
-    known = dict(zip(map(folded, train.texts), train.locations, strict=True))
-    shared = [
-        f"{where} is {known[folded(text)]}"
-        for text, where in zip(test.texts, test.locations, strict=True)
-        if folded(text) in known
-    ]
-    if len(shared) == len(test.texts) == len(train.texts):
+    known, phrases = dict[str, int](), dict[int, int]()
+    for row, words in enumerate(map(_folded, train.texts)):
+        known.setdefault(words, row)
+        phrases.setdefault(representative_phrase(words.split() or [""]), row)
+    copies: dict[str, list[str]] = {"also": [], "nearly": []}
+    for words, where in zip(map(_folded, test.texts), test.locations, strict=True):
+        row = phrases.get(representative_phrase(words.split() or [""]), 0)
+        one = set(ngram_hashes(words.split()))
+        other = set(ngram_hashes(_folded(train.texts[row]).split()))
+        if words and words in known:
+            copies["also"].append(f"{where} is {train.locations[known[words]]}")
+        elif len(one & other) > len(one | other) / 2:
+            copies["nearly"].append(f"{where} is nearly {train.locations[row]}")
+    filled = [sum(bool(text.strip()) for text in part.texts) for part in (train, test)]
+    if filled == 2 * [len(copies["also"])]:
         log.warning("test and training texts are the same: the test accuracy says nothing")
-    elif shared:
-        log.warning(
-            "test texts that are also training texts: %d of %d (%s); they make the test accuracy "
-            "look better than it is", len(shared), len(test.texts), _shortened(shared),
-        )  # fmt: skip
+        copies = {}
+    for how, found in copies.items():
+        if found:
+            log.warning(
+                "test texts that are %s training texts: %d of %d (%s); they make the test accuracy "
+                "look better than it is", how, len(found), len(test.texts), _shortened(found),
+            )  # fmt: skip
+
+
+def _folded(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold())) or text.strip()
 
 
 def printable(label: str) -> str:

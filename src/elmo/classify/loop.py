@@ -710,7 +710,9 @@ def stop_reason(
         limit = config.epochs_for(texts)
         return f"{STILL_IMPROVING} after {limit} epochs" if epochs >= limit else None
     if epochs >= phase.epochs:
-        return f"all of its {phase.epochs} epochs are done"
+        losses = [report.development_loss for report in history if report.phase == phase.name]
+        falls = epochs > 1 and losses[-1] < 0.98 * min(losses[:-1])  # by 2% in one epoch
+        return f"all of its {phase.epochs} epochs are done" + f", but {STILL_IMPROVING}" * falls
     best = best_epoch(history)
     if not epochs or best is None or config.patience is None:
         return None

@@ -351,7 +351,7 @@ def run_predict(args: Arguments) -> int:
             print_json({"text": text, **details, "unknown_rate": rate})
         else:
             shown = "(no words)" if is_empty else safe(str(text))
-            print(f"{safe(label)}\t{probabilities[label]:.3f}\t{shown}")
+            print(f"{safe(label)}\t{probabilities[label]:.3f}\t{shown}", flush=True)
             if args.explain and not is_empty:
                 explained = contributions(classifier, text)
                 pairs = zip(explained.words, explained.values, strict=True)

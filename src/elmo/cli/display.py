@@ -34,7 +34,7 @@ def print_json(content: Mapping[str, object]) -> None:
     """Print one object on one line."""
     text = json.dumps(content, ensure_ascii=False)
     # JSON escapes what is below U+0020; U+009B, for one, starts a terminal sequence, too.
-    print(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    print(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text), flush=True)
 
 
 def print_table(rows: Sequence[Sequence[str]], columns: Sequence[str] = ()) -> None:
