@@ -14,13 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from elmo.bilm.model import BiLM, seeded
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from elmo.text.vocabulary import SPECIAL_WORDS, build_vocabulary
 from elmo.training.config import DEFAULT
 from elmo.training.distributed import World
 from elmo.training.loop import train
-from elmo.training.pretrain import RunConfig, fresh_model, prepared_corpus
+from elmo.training.pretrain import RunConfig, prepared_corpus
 
 TIMES = (1, 10)
 
@@ -72,8 +73,10 @@ def measure(what: str, source: str, cache: Path, steps: int) -> None:
             max_size=40_000,
         )
         left = iter(range(steps))
+        with seeded(0):
+            model = BiLM(DEFAULT.model, vocabulary)
         train(
-            fresh_model(DEFAULT.model, vocabulary, 0),
+            model,
             corpus,
             DEFAULT,
             checkpoints=cache / "checkpoints" / Path(source).stem,

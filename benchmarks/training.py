@@ -26,6 +26,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
+from elmo.bilm.model import BiLM, seeded
 from elmo.runtime import compute_precision, has_bf16_units, keep_freed_memory
 from elmo.text.corpus import Corpus, Shards, load_corpus
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, build_vocabulary
@@ -33,7 +34,7 @@ from elmo.training.config import CHARACTERS, DEFAULT, PretrainConfig, Vocabulary
 from elmo.training.distributed import World
 from elmo.training.loop import Listener, Report, StepReport
 from elmo.training.loop import train as train_ours
-from elmo.training.pretrain import RunConfig, fresh_model, prepared_corpus
+from elmo.training.pretrain import RunConfig, prepared_corpus
 from harness import Case, flags, in_turn, refuse_busy, write_found
 
 # A biLM as a good course project writes it: what our training is measured against.
@@ -204,7 +205,8 @@ def run_ours(
     """Train a fresh model until told to stop, as `elmo pretrain` does."""
     keep_freed_memory()
     vocabulary = vocabulary_of(corpus, config.vocabulary)
-    model = fresh_model(config.model, vocabulary, config.training.seed)
+    with seeded(config.training.seed):
+        model = BiLM(config.model, vocabulary)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
     with TemporaryDirectory() as checkpoints:
         train_ours(
