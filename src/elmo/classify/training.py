@@ -197,20 +197,12 @@ def train(
                 texts, model, memory=memory, folder=scratch, on_texts=pace
             )
 
+        shape = (1 + model.config.layers, 2 * model.config.width)
         fitted = fit_network(
-            words,
-            classes,
-            split,
-            len(labels),
-            config,
-            (1 + model.config.layers, 2 * model.config.width),
-            layers,
-            model=model,
-            word_vectors=word_vectors,
-            on_report=on_report,
-            checkpoints=checkpoints,
+            words, classes, split, len(labels), config, shape, layers,
+            model=model, word_vectors=word_vectors, on_report=on_report, checkpoints=checkpoints,
             device=model.device,
-        )
+        )  # fmt: skip
         scores["network"] = fitted.scores(np.arange(len(words)))
         held_out["network"] = scores["network"][split.development]
 
@@ -405,15 +397,9 @@ def train_classifier(
     job = job_of(config, {"texts": data.digest, **input_digests(bilm, word_vectors)})
     with unfinished_job(out, job, checkpoint_minutes, fresh) as checkpoints:
         trained = train(
-            loaded,
-            data,
-            config,
-            word_vectors=vectors,
-            scratch=out.parent,
-            on_report=on_report,
-            on_texts=on_texts,
-            checkpoints=checkpoints,
-        )
+            loaded, data, config, word_vectors=vectors, scratch=out.parent,
+            on_report=on_report, on_texts=on_texts, checkpoints=checkpoints,
+        )  # fmt: skip
         evaluations = _evaluations(trained, data, test_data)
         names = [sources] if isinstance(sources, str) else sources
         with atomic_folder(out) as temporary:
