@@ -12,6 +12,7 @@ from elmo.errors import UserError
 from elmo.explore import index as module
 from elmo.explore.config import IndexConfig
 from elmo.explore.index import CorpusIndex, CorpusText, build_index, read_corpus
+from elmo.files import locked
 
 
 def everything(embedder: Embedder, news: list[CorpusText]) -> tuple[list[str], Vectors]:
@@ -130,6 +131,38 @@ def test_a_killed_build_resumes(
         build_index(embedder, news, out)
     leftovers = [path.name for path in tmp_path.iterdir() if path.name != "news.index"]
     assert leftovers == []
+
+
+def test_a_refused_process_leaves_the_lock_to_the_one_at_work(
+    tmp_path: Path, embedder: Embedder, news: list[CorpusText]
+) -> None:
+    """It deleted the lock of the other, so that a third one wrote into the same folder."""
+    with locked(tmp_path / ".index.lock", ""):
+        for _ in range(2):
+            with pytest.raises(UserError, match="another process"):
+                build_index(embedder, news[:5], tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+    build_index(embedder, news[:5], tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_an_unfinished_folder_of_the_user_is_left_alone(
+    tmp_path: Path, embedder: Embedder, news: list[CorpusText], fresh: bool
+) -> None:
+    notes = tmp_path / "index.unfinished" / "progress.json"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    with pytest.raises(UserError, match="did not write"):
+        build_index(embedder, news[:5], tmp_path / "index", fresh=fresh)
+    assert [path.name for path in tmp_path.rglob("*")] == ["index.unfinished", "progress.json"]
+    assert notes.read_text() == "mine"
+
+
+def test_a_mistake_leaves_no_folder(tmp_path: Path, embedder: Embedder) -> None:
+    with pytest.raises(UserError):
+        build_index(embedder, [], tmp_path / "index")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_large_corpus_is_sampled(

@@ -17,6 +17,7 @@ from elmo.classify.loop import check_run
 from elmo.errors import UserError
 from elmo.files import MARK, claim_folder, locked, write_json, writing
 from elmo.language_model import LanguageModel
+from elmo.study.runner import is_cell
 from elmo.training.pretrain import pretrain
 
 
@@ -169,3 +170,12 @@ def test_fresh_deletes_no_file_that_the_user_put_into_a_trained_folder(tmp_path:
     (out / "notes.md").write_text("mine")
     with pytest.raises(UserError, match=r"notes\.md"):
         check_run(out, *settings)
+
+
+def test_a_folder_of_cells_that_are_not_ours_is_no_study(tmp_path: Path) -> None:
+    """Any folder with a folder called cells was taken for a study, and --fresh emptied it."""
+    ours, mine = tmp_path / "ours.json", tmp_path / "mine.json"
+    ours.write_text('{"name": "a", "key": "b", "result": {}}')
+    mine.write_text("{}")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert [is_cell(path) for path in (ours, mine, tmp_path / "notes.txt")] == [True, False, False]

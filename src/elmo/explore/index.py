@@ -19,6 +19,7 @@ import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,10 +38,13 @@ from elmo.errors import UserError
 from elmo.explore.config import Distinct, IndexConfig
 from elmo.explore.html import concordance
 from elmo.files import (
+    MARK,
+    claim_folder,
     explained,
     locked,
     read_json,
     remove_folder,
+    remove_leftovers,
     reserve_space,
     sync,
     write_json,
@@ -444,22 +448,33 @@ def build_index(
         encode = encoder.encode
     busy = f"{out}: another process is writing this index; wait for it, or choose another name"
     folder = out.with_name(f"{out.name}.unfinished")
+    lock = out.with_name(f".{out.name}{LOCK}")
     try:
-        with locked(out.with_name(f".{out.name}{LOCK}"), busy):
-            if fresh and folder.exists():
-                remove_folder(folder)
-            sample = _sample(embedder, texts, config)
-            description = _write_words(folder, embedder, sample, layers)
-            _write_vectors(folder, description, sample.texts, encode, progress)
-            _write_statistics(folder, description)
-            for path in sorted(folder.iterdir()):
-                sync(path)
-            folder.replace(out)
-            sync(out.parent)
+        with locked(lock, busy):
+            try:
+                if out.exists():  # another process has finished it meanwhile
+                    raise UserError(f"{out}: exists already; delete it, or choose another folder")
+                claim_folder(folder)
+                remove_leftovers(folder.parent, folder.name)
+                if fresh:
+                    remove_folder(folder)
+                    claim_folder(folder)
+                sample = _sample(embedder, texts, config)
+                description = _write_words(folder, embedder, sample, layers)
+                _write_vectors(folder, description, sample.texts, encode, progress)
+                _write_statistics(folder, description)
+                for path in sorted(folder.iterdir()):
+                    sync(path)
+                folder.replace(out)
+                sync(out.parent)
+            finally:
+                if (folder / MARK).is_file() and not (folder / PROGRESS).exists():
+                    remove_folder(folder)  # there is nothing to resume
+                # Only by who holds it: others would remove the lock of a process at work.
+                with suppress(OSError):  # Windows cannot delete it while it is held
+                    lock.unlink()
     except OSError as error:
         raise explained(error, out) from error
-    finally:
-        out.with_name(f".{out.name}{LOCK}").unlink(missing_ok=True)
     return CorpusIndex.open(out)
 
 

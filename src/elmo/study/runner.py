@@ -86,6 +86,12 @@ Choice = tuple[Settings, list[Json]]
 log = logging.getLogger(__name__)
 
 
+def is_cell(path: Path) -> bool:
+    """Whether a file is a cell of a study, rather than a file of the user."""
+    content: object = read_json(path) if path.suffix == ".json" else None
+    return isinstance(content, dict) and {"name", "key", "result"} <= content.keys()
+
+
 def run_study(
     parts: LabelledParts,
     out: Path,
@@ -125,7 +131,8 @@ def run_study(
     if config.rows and "elmo" not in {row.group for row in rows}:
         sweeps = [point for point in sweeps if point.cell.bilm is None]
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out, ours=(out / "cells").is_dir()):
+    cells = list((out / "cells").glob("*"))  # of version 0.1, which left no marks
+    with locked(out, ours=bool(cells) and all(map(is_cell, cells))):
         if fresh:
             names = ("cells", "vectors", "bilm", SECONDS, "results.json")
             for name in (*names, *(f"{ELMO}-{setting}*" for setting in OF_BILM)):
