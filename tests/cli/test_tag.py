@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_tag(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tag(
+    folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     train = ["tag", "train", str(folder / "train_spans.conll"), "--out", str(folder / "tagger")]
     options = ["--model", str(folder / "bilm"), "--epochs", "2", "--threads", "1", *SMALL]
     assert main([*train, *options, "--test", str(folder / "test_spans.conll"), "--json"]) == 0
@@ -41,6 +43,9 @@ def test_tag(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "spans: precision" in capsys.readouterr().out
     assert main(["tag", "predict", "the cat sat", *model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["words"] == ["the", "cat", "sat"]
+    assert main(["tag", "predict", "ราคา ลดลง", *model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unknown_rate"] == 1
+    assert "its results say little" in caplog.text
     assert main(["tag", "predict", "the cat", *model, "--format", "conll"]) == 0
     assert capsys.readouterr().out.startswith("the\t")
     assert main(["tag", "predict", "--conll", str(folder / "test.conll"), *model]) == 0
@@ -65,7 +70,9 @@ def test_colours_tell_labels_apart() -> None:
     assert tags.plain.endswith("/VERB")
 
 
-def test_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pairs(
+    folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     train = ["pairs", "train", str(folder / "train.tsv"), "--out", str(folder / "pairs")]
     options = ["--model", str(folder / "bilm"), "--epochs", "2", "--threads", "1", *SMALL]
     assert main([*train, *options, "--test", str(folder / "test.tsv")]) == 0
@@ -75,6 +82,9 @@ def test_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["count"] == 40
     assert main(["pairs", "predict", "the cat", "a dog", *model, "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["probabilities"]) == {"animals", "weather"}
+    assert main(["pairs", "predict", "ราคา", "ลดลง", *model]) == 0
+    capsys.readouterr()
+    assert "unknown words: 100.0%" in caplog.text
     assert main(["pairs", "predict", "--files", str(folder / "test.tsv"), *model]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 40
     assert main(["pairs", "predict", "one text", *model]) == 2

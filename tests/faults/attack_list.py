@@ -191,7 +191,11 @@ def texts() -> Iterator[Attack]:
             # as one without words; of two columns, one called label, the other is the text.
             fine = command == "check" or (what, command.split()[0]) in (
                 ("blank lines", "classify"),
+                ("blank lines", "tag"),  # a text without words has no tags
                 ("a JSON line without text", "classify"),
+                ("a JSON line without text", "index"),
+                ("a JSON key of 10 MB", "index"),
+                ("a JSON key of 10 MB", "tag"),
                 ("a JSON key of 10 MB", "classify"),  # a single column is the text
             )
             yield Attack(
@@ -1069,6 +1073,8 @@ def unknown_words() -> Iterator[Attack]:
         "evaluate": ["evaluate", "x.txt", "--model", "m"],
         "score": ["score", "--files", "x.txt", "--model", "m"],
         "neighbours": ["neighbours", "ราคา", "ราคา", "--corpus", "x.txt", "--model", "m"],
+        "tag predict": ["tag", "predict", "--model", "t", "--files", "x.txt"],
+        "pairs predict": ["pairs", "predict", "ราคา", "ตลาดหุ้น", "--model", "p"],
     }.items():
         yield Attack(
             group, f"Thai with an English model: elmo {command}", argv, write("x.txt", thai), warned
@@ -1083,6 +1089,8 @@ def unknown_words() -> Iterator[Attack]:
         "classify predict": ["classify", "predict", "--model", "c", "--files", "x.txt", "--json"],
         "evaluate": ["evaluate", "x.txt", "--model", "m", "--json"],
         "score": ["score", "--files", "x.txt", "--model", "m", "--json"],
+        "tag predict": ["tag", "predict", "--model", "t", "--files", "x.txt", "--json"],
+        "pairs predict": ["pairs", "predict", "ราคา", "ตลาดหุ้น", "--model", "p", "--json"],
     }.items():
         yield Attack(group, f"the rate in --json: elmo {command}", argv, write("x.txt", thai), rate)
 

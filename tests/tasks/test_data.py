@@ -80,6 +80,13 @@ def test_bad_rows_are_named(tmp_path: Path, text: str, name: str, message: str) 
         read_tagged(write(tmp_path, text, name))
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet", "a.jsonl.gz"])
+def test_tables_are_not_read_as_columns(tmp_path: Path, name: str) -> None:
+    """A line of JSON has a space, so that it was a word and its tag."""
+    with pytest.raises(UserError, match="expected CoNLL columns"):
+        read_tagged(write(tmp_path, '{"text": "oil"}\n', name))
+
+
 def test_columns_that_are_not_there(tmp_path: Path) -> None:
     path = write(tmp_path, "a O\n")
     with pytest.raises(UserError, match="columns 0 and 5"):

@@ -742,8 +742,7 @@ def check_run(
     check(config)
     if out.exists() and not (fresh and (out / mark).is_file()):
         raise UserError(f"{out}: already exists; choose another --out, or replace it with --fresh")
-    names = [path.name for path in out.iterdir()] if out.exists() else []
-    if strange := [name for name in names if not WRITTEN.fullmatch(name)]:
+    if strange := [path.name for path in out.glob("*") if not WRITTEN.fullmatch(path.name)]:
         raise UserError(
             f"{out}: holds a file that elmo did not write ({strange[0]}), which --fresh would "
             "delete; move it, or choose another --out"

@@ -112,6 +112,7 @@ def pairs_predict_command() -> Command:
 
 def run_predict(args: Arguments) -> int:
     """Predict and print pair by pair."""
+    from elmo.language_model import UnknownWords
     from elmo.runtime import set_device
     from elmo.tasks.data import read_pairs
     from elmo.tasks.pairs import PairClassifier
@@ -128,8 +129,11 @@ def run_predict(args: Arguments) -> int:
             data = read_pairs(args.files, args.columns, args.read, labelled=False)
             yield from zip(data.first, data.second, strict=True)
 
+    model = classifier.language_model
+    unknown = UnknownWords(model.vocabulary)
     for (first, second), found in classifier.predict_iter(pairs()):
-        result: dict[str, object] = {"first": first, "second": second}
+        rate = unknown.add([*model.words(first), *model.words(second)])
+        result: dict[str, object] = {"first": first, "second": second, "unknown_rate": rate}
         if classifier.labels:
             probabilities = dict(zip(classifier.labels, found.tolist(), strict=True))
             label = max(probabilities, key=lambda name: probabilities[name])
@@ -142,4 +146,5 @@ def run_predict(args: Arguments) -> int:
             print_json(result)
         else:
             print(f"{shown}\t{safe(str(first))}\t{safe(str(second))}")
+    unknown.tell()
     return 0

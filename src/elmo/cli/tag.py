@@ -201,6 +201,7 @@ def tag_predict_command() -> Command:
 def run_predict(args: Arguments) -> int:
     """Tag texts and print them one by one."""
     from elmo.classify.data import read_unlabelled
+    from elmo.language_model import UnknownWords
     from elmo.runtime import set_device
     from elmo.tasks.data import conll_text, read_tagged
     from elmo.tasks.tagger import TokenTagger
@@ -219,17 +220,21 @@ def run_predict(args: Arguments) -> int:
         if args.conll:
             yield from read_tagged(args.conll, args.columns, args.read).words
 
-    console = Console()
+    console, unknown = Console(), UnknownWords(tagger.language_model.vocabulary)
     for text in tagger.tag_iter(sentences()):
+        rate = unknown.add(text.words)
         if args.json:
             spans = [span._asdict() for span in text.spans]
-            print_json({"words": text.words, "tags": text.tags, "spans": spans})
+            found = {"words": text.words, "tags": text.tags, "spans": spans}
+            print_json({**found, "unknown_rate": rate})
         elif args.format == "conll":
-            sys.stdout.write(conll_text([safe(word) for word in text.words], text.tags))
+            columns = ([safe(one) for one in some] for some in (text.words, text.tags))
+            sys.stdout.write(conll_text(*columns))
         elif console.is_terminal:
             console.print(coloured(text), soft_wrap=True, highlight=False)
         else:
             print(safe(str(text)))
+    unknown.tell()
     return 0
 
 

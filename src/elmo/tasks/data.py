@@ -90,7 +90,13 @@ def read_tagged(
     columns, options = columns or ReadTags(), options or ReadOptions()
     texts = TaggedTexts([], [], [])
     for source in resolve([sources] if isinstance(sources, str) else sources):
-        is_conllu = content_suffix(source.path) == ".conllu"
+        suffix = content_suffix(source.path)
+        if suffix in (".csv", ".jsonl", ".parquet"):
+            raise UserError(
+                f"'{source.name}': expected CoNLL columns, one word and its tag per line, but "
+                f"{suffix} files are tables of texts; convert it to CoNLL columns"
+            )
+        is_conllu = suffix == ".conllu"
         read = _read_conllu if is_conllu else _read_columns
         before = len(texts)
         for line, words, tags in read(source, columns, options):
