@@ -6,6 +6,8 @@ import base64
 import json
 import random
 import threading
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +15,7 @@ import httpx2
 import numpy as np
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
-from tests.serve.conftest import TEXTS, Running, running, wait_until
+from tests.serve.conftest import SOAK, TEXTS, Running, running, wait_until
 
 from elmo.classify.classifier import TextClassifier
 from elmo.embed.embedder import Embedder
@@ -297,6 +299,29 @@ def test_answers_under_concurrency(server: Running, embedder: Embedder) -> None:
     metrics = server.client.get("/metrics").text
     assert 'elmo_requests_total{route="/v1/embeddings",status="200"}' in metrics
     assert "elmo_queue_words 0.0" in metrics
+
+
+def test_many_clients_each_get_their_own_vectors(server: Running, embedder: Embedder) -> None:
+    clients, seconds = (200, 60) if SOAK else (32, 2)
+    texts = [f"{number} shares of company {number} fell ." for number in range(clients)]
+    expected = embedder.encode(texts)
+    end = time.monotonic() + seconds
+
+    def client(number: int) -> Counter[int]:
+        statuses: Counter[int] = Counter()
+        with httpx2.Client(base_url=server.url, timeout=90) as own:
+            while not statuses or time.monotonic() < end:
+                answer = own.post("/v1/embeddings", json={"input": texts[number]})
+                statuses[answer.status_code] += 1
+                if answer.status_code == 200:
+                    vector = np.array(answer.json()["data"][0]["embedding"])
+                    assert np.abs(vector - expected[number]).max() < TOLERANCE
+        return statuses
+
+    with ThreadPoolExecutor(clients) as pool:
+        statuses = sum(pool.map(client, range(clients)), Counter[int]())
+    assert set(statuses) <= {200, 429, 503, 504}
+    assert statuses[200] >= clients // 2
 
 
 # Deadlines, a full queue, clients that leave.

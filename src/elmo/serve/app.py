@@ -87,7 +87,11 @@ def create_app(config: ServeConfig | None = None, token: str | None = None) -> F
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         engine.start()
-        state.start()
+        loading = state.start()
+        if config.workers > 1:
+            # A process accepts connections only afterwards: once one worker answers, no client
+            # meets another that is still loading.
+            await asyncio.wait([asyncio.wrap_future(loading)])
         yield
         state.stop()
         engine.stop()

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -102,7 +103,7 @@ class ServerState:
             self.classifier.predict_proba(["Warm up ."])
         self.ready = True
 
-    def start(self) -> None:
+    def start(self) -> Future[Any]:
         """Load in the engine's thread, then index the corpus from a thread of its own."""
         loading = self.engine.submit(self.load, [], seconds=3600, cost=0)
 
@@ -117,6 +118,7 @@ class ServerState:
                 self.prepare_corpus()
 
         threading.Thread(target=then, name="elmo-corpus", daemon=True).start()
+        return loading
 
     def stop(self) -> None:
         """Give up indexing; what is done is resumed by the next server."""
