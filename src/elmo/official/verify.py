@@ -124,9 +124,8 @@ def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Differ
 def read_slots(path: Path) -> list[Slot]:
     """Read sentences, each a string of words separated by spaces.
 
-    JSON holds a list of sentences or, for several slots, a list of such lists of equal length; in
-    the latter a sentence may be a list of words, which may then hold spaces. Any other file holds
-    one sentence per line.
+    JSON holds a list of sentences or, for several slots, a list of such lists of equal length,
+    whose sentences may be lists of words; any other file holds one sentence per line.
     """
     slots: list[Slot]
     if path.suffix == ".json":
@@ -136,8 +135,8 @@ def read_slots(path: Path) -> list[Slot]:
             slots = [list(slot) for slot in from_json(words_type, content, str(path))]
         else:
             slots_type = cast("Any", tuple[tuple[str, ...], ...])
-            content = [content] if isinstance(_first(content), str) else content
-            texts = from_json(slots_type, content, str(path))
+            one_slot = isinstance(_first(content), str)
+            texts = from_json(slots_type, [content] if one_slot else content, str(path))
             slots = [[text.split() for text in slot] for slot in texts]
     else:
         lines = read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")
@@ -149,10 +148,8 @@ def read_slots(path: Path) -> list[Slot]:
     return slots
 
 
-def _first(content: object) -> object:
-    """The first entry of a list; None of anything else."""
-    entries = cast("list[object]", content) if isinstance(content, list) else []
-    return entries[0] if entries else None
+def _first(content: Any) -> Any:
+    return cast("list[Any]", content)[0] if isinstance(content, list) and content else None
 
 
 class _Stored(NamedTuple):
