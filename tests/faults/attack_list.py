@@ -194,6 +194,7 @@ def texts() -> Iterator[Attack]:
                 ("blank lines", "tag"),  # a text without words has no tags
                 ("a JSON line without text", "classify"),
                 ("a JSON line without text", "index"),
+                ("a JSON line without text", "tag"),
                 ("a JSON key of 10 MB", "index"),
                 ("a JSON key of 10 MB", "tag"),
                 ("a JSON key of 10 MB", "classify"),  # a single column is the text

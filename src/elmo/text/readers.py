@@ -455,10 +455,7 @@ def read_parquet(
             pages = table.metadata.row_group(group)
             pages = [pages.column(idx) for idx in range(pages.num_columns)]
             limit.add(sum(c.total_uncompressed_size for c in pages if c.path_in_schema in names))
-            batches = table.iter_batches(
-                _ROWS_PER_BATCH, row_groups=[group], columns=list(dict.fromkeys(names))
-            )
-            for batch in batches:
+            for batch in table.iter_batches(_ROWS_PER_BATCH, [group], [*dict.fromkeys(names)]):
                 for row in zip(*(values(batch.column(name)) for name in names), strict=True):
                     number += 1
                     fields = tuple(
