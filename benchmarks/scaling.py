@@ -31,7 +31,7 @@ from torch.nn.utils import clip_grad_norm_
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BatchLoss, BiLM, Randomness
 from elmo.runtime import cpu_cores
-from elmo.text.batching import Share, Step, WordTable, read_steps
+from elmo.text.batching import MicroBatches, Step, WordTable, read_steps
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
@@ -123,8 +123,8 @@ def batches(given: argparse.Namespace, world: World, folder: Path) -> Iterator[S
     words = vocabulary(given.words)
     table = WordTable.of(words.words, words, spelled=False)
     batching = Batching(batch_tokens=given.batch_tokens)
-    share = Share.of_process(world.rank, world.size, 1)
-    return read_steps(Shards(folder), table, batching, (0,), share=share)
+    share = MicroBatches.of_process(world.rank, world.size, 1)
+    return read_steps(Shards(folder), table, batching, (0,), mine=share)
 
 
 class Loss(nn.Module):
@@ -152,7 +152,7 @@ def trainer(given: argparse.Namespace, world: World) -> Callable[[Step], int]:
 
     def train(step: Step) -> int:
         optimizer.zero_grad(set_to_none=True)
-        (batch,) = step.parts
+        (batch,) = step.micro_batches
         loss = compute_loss(batch, None, Randomness.of(0, 0, model.device))
         mean = loss.mean_over(step.forward_targets, step.backward_targets)
         # DDP takes the mean over processes where the sum is wanted.

@@ -148,7 +148,7 @@ def evaluate(
         confusions: how many of the most frequent confusions to list (of this process).
     """
     size, words_of = len(model.vocabulary), model.vocabulary.words
-    ahead, behind = (_Tally(size, confusions=confusions > 0) for _ in range(2))
+    forward_tally, backward_tally = (_Tally(size, confusions=confusions > 0) for _ in range(2))
     unknown = words = 0
     state: BiLMState | None = None
     for batch in batches:
@@ -157,19 +157,19 @@ def evaluate(
         state = outputs.state
         forward, backward = outputs.at_targets()  # (targets, width)
         model.in_parallel(
-            lambda batch=batch, states=forward: ahead.add(model, states, batch.forward),
-            lambda batch=batch, states=backward: behind.add(model, states, batch.backward),
+            lambda batch=batch, states=forward: forward_tally.add(model, states, batch.forward),
+            lambda batch=batch, states=backward: backward_tally.add(model, states, batch.backward),
         )
         unknown += int((batch.forward.ids == UNKNOWN).sum())
         words += int((batch.forward.ids != END).sum())
     if all_reduce is not None:
-        ahead.add_other_processes(all_reduce)
-        behind.add_other_processes(all_reduce)
+        forward_tally.add_other_processes(all_reduce)
+        backward_tally.add_other_processes(all_reduce)
         counts = torch.tensor([unknown, words])
         all_reduce(counts)
         unknown, words = int(counts[0]), int(counts[1])
-    forward, backward = ahead.metrics(), behind.metrics()
-    confused = (ahead.confused or Counter()) + (behind.confused or Counter())
+    forward, backward = forward_tally.metrics(), backward_tally.metrics()
+    confused = (forward_tally.confused or Counter()) + (backward_tally.confused or Counter())
     return Evaluation(
         forward=forward,
         backward=backward,

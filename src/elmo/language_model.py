@@ -302,12 +302,13 @@ class LanguageModel:
         for sentence, (forward, backward) in zip(sentences, parts, strict=True):
             known = (self.vocabulary.encode(sentence) != UNKNOWN).tolist()
             rows = zip(sentence, known, forward[:-1].tolist(), backward[:-1].tolist(), strict=True)
-            ahead, behind = (
+            directions = [
                 DirectionScore(float(logs[-1]), float(logs.sum()), perplexity(-float(logs.mean())))
                 for logs in (forward, backward)
-            )
+            ]
             both = perplexity(-float(forward.mean() + backward.mean()) / 2)
-            results.append(TextScore(tuple(WordScore(*row) for row in rows), ahead, behind, both))
+            words = tuple(WordScore(*row) for row in rows)
+            results.append(TextScore(words, directions[0], directions[1], both))
         return results
 
     @overload

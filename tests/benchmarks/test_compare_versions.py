@@ -14,13 +14,15 @@ from compare_versions import CASES, Result, Version, main, table, training
 TINY = ("--word-dim", "8", "--hidden", "8", "--samples", "16", "--batch-tokens", "256")
 
 
-def test_all_cases_of_both_versions_have_a_ratio(monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("clock", ["wall", "cpu"])
+def test_all_cases_of_both_versions_have_a_ratio(monkeypatch, capsys, clock) -> None:
     cases = {
         "training, words": ("tokens/s", True, training("default", TINY)),
         "one sentence": CASES["one sentence"],
     }
     monkeypatch.setattr(compare_versions, "CASES", cases)
     sizes = ["--tokens", "6000", "--vocabulary", "300", "--texts", "60", "--seconds", "0.1"]
+    sizes += ["--clock", clock]
     main([sys.executable, sys.executable, "--repeats", "1", "--threads", "1", *sizes, "--json"])
     results = json.loads(capsys.readouterr().out)
     assert [result["case"] for result in results] == list(cases)

@@ -26,7 +26,7 @@ from elmo.text.batching import (
     Batch,
     Group,
     MemoryShard,
-    Share,
+    MicroBatches,
     Targets,
     WordTable,
     count_batches,
@@ -487,8 +487,8 @@ kinds = st.sampled_from(["documents", "stream"])
 def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumulate):
     shards = shards_of(tmp_path_factory.mktemp("shards"), lengths)
     batching = Batching(batching=kind, batch_tokens=24, window=6)
-    shares = [Share.of_process(rank, size, accumulate) for rank in range(size)]
-    divided = [list(read_steps(shards, TABLE, batching, (3,), share=one)) for one in shares]
+    shares = [MicroBatches.of_process(rank, size, accumulate) for rank in range(size)]
+    divided = [list(read_steps(shards, TABLE, batching, (3,), mine=one)) for one in shares]
     whole = list(read(shards, TABLE, batching, (3,)))
     assert {len(steps) for steps in divided} == {len(whole)}
     for batch, *steps in zip(whole, *divided, strict=True):
@@ -498,7 +498,7 @@ def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumul
             assert step.rows == batch.layout.texts
             assert step.forward_targets == len(batch.forward.ids)
             assert step.backward_targets == len(batch.backward.ids)
-            for part in filter(None, step.parts):
+            for part in filter(None, step.micro_batches):
                 assert part.starts == batch.starts
                 for direction, rows in enumerate(predictions(part)):
                     for row, words in rows.items():
@@ -513,13 +513,13 @@ def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumul
 def test_reading_can_start_anywhere(tmp_path_factory, lengths, kind, skip):
     shards = shards_of(tmp_path_factory.mktemp("shards"), lengths)
     batching = Batching(batching=kind, batch_tokens=24, window=6)
-    share = Share.of_process(1, 2, 1)
-    whole = list(read_steps(shards, TABLE, batching, (3,), share=share))
+    share = MicroBatches.of_process(1, 2, 1)
+    whole = list(read_steps(shards, TABLE, batching, (3,), mine=share))
     rest = list(read_steps(shards, TABLE, batching, (3,), skip, share))
     assert len(rest) == max(0, len(whole) - skip)
     for one, other in zip(whole[skip:], rest, strict=True):
         assert (one.rows, one.forward_targets) == (other.rows, other.forward_targets)
-        for mine, theirs in zip(one.parts, other.parts, strict=True):
+        for mine, theirs in zip(one.micro_batches, other.micro_batches, strict=True):
             assert (mine is None) == (theirs is None)
             if mine is not None and theirs is not None:
                 assert torch.equal(mine.forward.ids, theirs.forward.ids)
@@ -531,14 +531,14 @@ def test_an_undivided_batch_is_the_batch(tmp_path):
     for step, batch in zip(
         read_steps(shards, TABLE, batching, (0,)), read(shards, TABLE, batching, (0,)), strict=True
     ):
-        (part,) = step.parts
+        (part,) = step.micro_batches
         assert part.rows is None
         assert same([part], [batch])
 
 
 @pytest.mark.parametrize(("size", "accumulate"), [(1, 1), (3, 1), (2, 4)])
 def test_every_part_belongs_to_one_process(size, accumulate):
-    shares = [Share.of_process(rank, size, accumulate) for rank in range(size)]
+    shares = [MicroBatches.of_process(rank, size, accumulate) for rank in range(size)]
     rows = [row for one in shares for part in one.rows(11) for row in range(11)[part.indices]]
     assert sorted(rows) == list(range(11))
     assert len([part for one in shares for part in one.rows(11)]) == size * accumulate

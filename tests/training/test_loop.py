@@ -20,7 +20,7 @@ from elmo.bilm.model import BatchLoss, BiLM, BiLMState, seeded
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import open_model
 from elmo.model_folder import model_tensors
-from elmo.text.batching import Share, pack_texts
+from elmo.text.batching import MicroBatches, pack_texts
 from elmo.text.config import Batching
 from elmo.training import loop as module
 from elmo.training.checkpoint import optimizer_tensors
@@ -191,7 +191,7 @@ def tensors(state: BiLMState) -> list[torch.Tensor]:
 
 def cut_and_join(world: World, vocabulary, rows: int, accumulate: int) -> list[torch.Tensor]:
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
-    share = Share.of_process(world.rank, world.size, accumulate)
+    share = MicroBatches.of_process(world.rank, world.size, accumulate)
     states = [whole_state(rows).select(part.indices) for part in share.rows(rows)]
     return tensors(join_states(states, share, rows, model, world))
 
@@ -214,7 +214,7 @@ def test_processes_join_what_each_has(vocabulary, rows, accumulate):
 
 def test_before_the_first_batch_there_is_no_state(vocabulary):
     model = BiLM(BiLMConfig(word_dim=4, hidden=4), vocabulary)
-    assert join_states([None], Share(), 0, model, World()) is None
+    assert join_states([None], MicroBatches(), 0, model, World()) is None
 
 
 UNTIED = SoftmaxConfig(samples=6, tied=False)

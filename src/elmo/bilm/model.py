@@ -170,14 +170,17 @@ class LayerOutputs:
             raise ValueError(
                 "expected a batch of whole texts from pack_texts, got windows of texts"
             )
-        ahead, behind = self.batch.word_tokens
+        # The index of each word in the packed order of each direction. Its forward vector has read
+        # the text up to the word, its backward vector from the end down to it, the word included.
+        forward_index, backward_index = self.batch.word_tokens  # (words,) each
         vectors: list[Tensor] = []
         for layer in range(1 + len(self.forward)) if layers is None else layers:
             if layer == 0:
-                forward = backward = functional.embedding(self.batch.inputs[0][ahead], self.vectors)
+                words = self.batch.inputs[0][forward_index]  # of the distinct ones
+                forward = backward = functional.embedding(words, self.vectors)  # (words, width)
             else:
-                forward = self.forward[layer - 1].index_select(0, ahead)
-                backward = self.backward[layer - 1].index_select(0, behind)
+                forward = self.forward[layer - 1].index_select(0, forward_index)  # (words, width)
+                backward = self.backward[layer - 1].index_select(0, backward_index)
             vectors.append(torch.cat([forward, backward], dim=1))  # (words, 2 * width)
         stacked = torch.stack(vectors)
         return stacked.to(torch.promote_types(stacked.dtype, torch.float32))
@@ -251,6 +254,7 @@ class BiLM(nn.Module):
         """
         vectors = self._token_vectors(batch)  # (distinct words, width)
 
+        # A function of the direction, because on a CPU both run at the same time (both_directions).
         def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
             targets = (batch.forward, batch.backward)[direction]
             generator = None if random is None else random[direction]
@@ -264,6 +268,8 @@ class BiLM(nn.Module):
             )
             top = outputs[-1]  # (tokens, width)
             top = variational_dropout(top, self.config.dropout, generator, batch.layout, batch.rows)
+            # After each token the next one is predicted; the last token of a window has no target
+            # if the text ends there.
             top = top.index_select(0, targets.tokens)  # (targets, width)
             return (self.output.loss(top, targets.ids, generator),), detached(end)
 

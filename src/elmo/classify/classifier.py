@@ -461,7 +461,9 @@ class TextClassifier(Estimator[ClassifierConfig]):
         save_tensors(folder / LINEAR, linear)
         if self.network is not None and self.task_vocabulary is not None:
             saved = _saved_tensors(self.network)
-            save_tensors(folder / NETWORK, {name: one.to(dtype) for name, one in saved.items()})
+            save_tensors(
+                folder / NETWORK, {name: tensor.to(dtype) for name, tensor in saved.items()}
+            )
             self.task_vocabulary.save(folder / TASK_WORDS)
         description = ClassifierDescription(
             format=FORMAT,
@@ -534,7 +536,9 @@ def describe_classifier(folder: Path) -> ClassifierDescription:
 def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
     """Write metrics and mistakes as JSON and the confusion matrix as a figure."""
     write_json(folder / f"metrics_{part}.json", to_json(evaluation.metrics))
-    write_json(folder / f"mistakes_{part}.json", [to_json(one) for one in evaluation.mistakes])
+    write_json(
+        folder / f"mistakes_{part}.json", [to_json(mistake) for mistake in evaluation.mistakes]
+    )
     if len(evaluation.metrics.classes) <= MAX_DENSE_LABELS and can_draw():
         from elmo.classify.plots import draw_confusion
 

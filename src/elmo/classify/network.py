@@ -237,11 +237,11 @@ class Vectors:
         """The maximum over the words, (batch, dim); 0 for an empty text."""
         # Only words after the end of the shortest text need masking, which copies them.
         shortest = int(lengths.min())
-        found = [_amax(self.values[:, :shortest])] if shortest else []
+        maxima = [_amax(self.values[:, :shortest])] if shortest else []
         if shortest < self.values.shape[1]:
             rest = self.values[:, shortest:]
-            found.append(_amax(rest.masked_fill(_padding(rest, lengths, shortest), -torch.inf)))
-        highest = torch.maximum(*found) if len(found) == 2 else found[0]
+            maxima.append(_amax(rest.masked_fill(_padding(rest, lengths, shortest), -torch.inf)))
+        highest = torch.maximum(*maxima) if len(maxima) == 2 else maxima[0]
         return highest if shortest else highest.where(lengths[:, None] > 0, 0)
 
 

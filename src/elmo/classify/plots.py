@@ -45,7 +45,7 @@ def draw_confusion(metrics: Metrics, title: str, path: Path) -> None:
     """Draw how often each label (row) was predicted as each (column), the diagonal in blue."""
     confusion = np.array(metrics.confusion)
     fractions = confusion / np.maximum(1, confusion.sum(1, keepdims=True))
-    names = [printable(one.label) for one in metrics.classes]
+    names = [printable(scores.label) for scores in metrics.classes]
     names = [name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…" for name in names]
     style = next(style for style in _STYLES if len(names) <= style.most_classes)
     size = 1.1 + len(names) * style.cell

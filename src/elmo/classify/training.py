@@ -179,13 +179,13 @@ def train(
     held_out: dict[str, Tensor] = {}  # of the development rows, by parts that have not seen them
     ngrams = elmo = fitted = None
     if "ngrams" in parts:
-        ngrams, found = fit_ngrams(words, classes, len(labels), folds, balanced)
-        scores["ngrams"], held_out["ngrams"] = ngrams.scores(words), found[split.development]
+        ngrams, unseen = fit_ngrams(words, classes, len(labels), folds, balanced)
+        scores["ngrams"], held_out["ngrams"] = ngrams.scores(words), unseen[split.development]
     if "elmo" in parts:
         pace = Pace(on_texts, len(words)).add
         pooled = pooled_layers(words, model, cached=True, on_texts=pace)
-        elmo, found = fit_pooled(pooled, classes, len(labels), folds, balanced)
-        scores["elmo"], held_out["elmo"] = elmo.scores(pooled), found[split.development]
+        elmo, unseen = fit_pooled(pooled, classes, len(labels), folds, balanced)
+        scores["elmo"], held_out["elmo"] = elmo.scores(pooled), unseen[split.development]
         del pooled
     if "network" in parts:
 

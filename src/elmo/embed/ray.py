@@ -135,10 +135,10 @@ class Worker:
 
 def find_files(sources: Sequence[str]) -> list[File]:
     """The files that local names, folders, patterns and addresses stand for."""
-    found: list[File] = []
+    files: list[File] = []
     for source in sources:
-        found += find_addresses(source) if is_address(source) else resolve([source])
-    return found
+        files += find_addresses(source) if is_address(source) else resolve([source])
+    return files
 
 
 def read_file(file: File, options: ReadOptions) -> Iterator[str]:

@@ -85,7 +85,7 @@ def official_files(folder: Path) -> OfficialFiles:
             f".hdf5 file of weights, but here is {names or 'neither'}; name the .hdf5 file "
             "itself, or keep one model per folder"
         )
-    files = OfficialFiles(options[0], weights[0], vocabulary_beside(options[0]))
+    files = OfficialFiles(options[0], weights[0], vocabulary_next_to(options[0]))
     for path in files:
         if path is not None:
             require_inside(folder, path)
@@ -402,7 +402,7 @@ def options_of(config: BiLMConfig) -> Json:
 # Vocabulary files: one word per line, most frequent first, no counts.
 
 
-def vocabulary_beside(path: Path) -> Path | None:
+def vocabulary_next_to(path: Path) -> Path | None:
     """The one vocab*.txt in the folder of a file, if there is one."""
     candidates = sorted(path.parent.glob("vocab*.txt"))
     if len(candidates) > 1:
@@ -465,7 +465,7 @@ def load_official(
         token_vectors: An HDF5 file with one vector per word of the vocabulary.
     """
     options, weights = Path(options), Path(weights)
-    words = vocabulary_beside(options) if vocabulary is None else Path(vocabulary)
+    words = vocabulary_next_to(options) if vocabulary is None else Path(vocabulary)
     tensors: dict[str, Tensor] = {}
     with opened(weights) as datasets:
         told, config, known, rows = _inspect(OfficialFiles(options, weights, words), datasets)

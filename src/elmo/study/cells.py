@@ -79,14 +79,14 @@ class Study:
 
     def vectors_path(self, embedding: str) -> Path:
         """The file of static vectors: one of the user's, or one that the study makes."""
-        given = vector_files(self.config).get(embedding.removeprefix("file-"))
-        return given or self.folder / "vectors" / f"{embedding}.bin"
+        users = vector_files(self.config).get(embedding.removeprefix("file-"))
+        return users or self.folder / "vectors" / f"{embedding}.bin"
 
     @property
     def held_out_fraction(self) -> float:
         """Fraction of the texts that the biLM has not learned from, and static vectors must not."""
         settings = [bilm.loaded.config.get("vocabulary", {}) for bilm in self.bilms.values()]
-        return max((float(one.get("held_out_share", 0.0)) for one in settings), default=0.02)
+        return max((float(some.get("held_out_share", 0.0)) for some in settings), default=0.02)
 
     def key(self, cell: Cell) -> str:
         """A hash of everything that a cell's result depends on."""

@@ -116,24 +116,24 @@ def parse_options(text: str) -> tuple[Template, ...]:
     pieces = _PIECE.findall(text)[::-1]  # the next one is at the end
 
     def options(closing: str) -> tuple[Template, ...]:
-        found: list[Template] = [()]
+        templates: list[Template] = [()]
         while (piece := pieces.pop() if pieces else "") != closing:
             if piece == "|":
-                found.append(())
+                templates.append(())
             elif piece == "{":
                 rule, _, name = (pieces.pop() if pieces else "").partition(":")
                 if not pieces or pieces.pop() != "}":
                     raise ValueError(f"expected '}}' after {rule!r} in {text!r}")
-                found[-1] += (Slot(rule, name or None),)
+                templates[-1] += (Slot(rule, name or None),)
             elif piece == "(":
-                found[-1] += (options(")"),)
+                templates[-1] += (options(")"),)
             elif piece == "[":
-                found[-1] += ((*options("]"), ()),)
+                templates[-1] += ((*options("]"), ()),)
             elif piece in ("", ")", "]", "}"):
                 raise ValueError(f"expected {closing or 'the end'!r}, found {piece!r} in {text!r}")
             else:
-                found[-1] += (piece,)
-        return tuple(found)
+                templates[-1] += (piece,)
+        return tuple(templates)
 
     return options("")
 
@@ -177,16 +177,16 @@ def finish(expanded: str) -> tuple[str, tuple[SenseMark, ...]]:
     """Capitals and articles as English has them; the marks <word/sense> become positions."""
     polished = _AN.sub(r"\1n ", _SENTENCE_START.sub(lambda found: found[0].upper(), expanded))
     text = _MARK.sub(r"\1", polished)
-    places: dict[int, int] = {}  # index of each word by where it starts
+    indices: dict[int, int] = {}  # of each word by where it starts
     end = 0
     for idx, word in enumerate(tokenize_words(text)):
         start = text.index(word, end)
-        places[start], end = idx, start + len(word)
+        indices[start], end = idx, start + len(word)
     marks: list[SenseMark] = []
     removed = 0
-    for found in _MARK.finditer(polished):
-        marks.append(SenseMark(places[found.start() - removed], found[1], found[2]))
-        removed += len(found[0]) - len(found[1])
+    for match in _MARK.finditer(polished):
+        marks.append(SenseMark(indices[match.start() - removed], match[1], match[2]))
+        removed += len(match[0]) - len(match[1])
     return text, tuple(marks)
 
 

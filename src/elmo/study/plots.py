@@ -131,7 +131,7 @@ def accuracy(rows: Sequence[Json]) -> str:
         axes.plot([test["mean"]], [at], **(marker | {"mec": colour}))
     for row in rows:
         compared = [other["alone"]["compared"] for other in rows if other["alone"]]
-        if any(one and one["against"] == row["name"] for one in compared):
+        if any(comparison and comparison["against"] == row["name"] for comparison in compared):
             axes.axvline(row["alone"]["test_accuracy"]["mean"], color=LIGHT["faint"], **DASHED)
     return _svg(figure, "accuracy")
 
@@ -278,13 +278,14 @@ def samples(
     for row in dict.fromkeys(point["row"] for point in points):
         title, group = names[row]
         curve = sorted(
-            (point for point in points if point["row"] == row), key=lambda one: one["train_rows"]
+            (point for point in points if point["row"] == row),
+            key=lambda point: point["train_rows"],
         )
         sizes = [point["train_rows"] for point in curve]
         tests = [point["test_accuracy"] for point in curve]
-        means = [one["mean"] for one in tests]
+        means = [test["mean"] for test in tests]
         colour, dashes = LIGHT[group], DASHES[seen[group] % len(DASHES)]
-        low, high = [one["low"] for one in tests], [one["high"] for one in tests]
+        low, high = [test["low"] for test in tests], [test["high"] for test in tests]
         axes.fill_between(sizes, low, high, color=colour, alpha=0.13, linewidth=0)
         axes.plot(sizes, means, color=colour, linewidth=1.4, linestyle=dashes)
         axes.plot(sizes, means, **_marker(group))
@@ -329,14 +330,14 @@ def perplexity(history: Sequence[Json]) -> str:
     figure = _figure(2.5)
     axes = figure.add_subplot()
     _quiet(axes, "y")
-    epochs = [one["epoch"] for one in history]
+    epochs = [report["epoch"] for report in history]
     ends: list[tuple[str, float, str]] = []
     for name, key, group, dashes in (
         ("forward", "forward_perplexity", "control", DASHES[1]),
         ("backward", "backward_perplexity", "control", DASHES[2]),
         ("both", "perplexity", "elmo", DASHES[0]),
     ):
-        values = [one[key] for one in history]
+        values = [report[key] for report in history]
         axes.plot(epochs, values, color=LIGHT[group], linestyle=dashes, linewidth=1.4)
         if group == "elmo":
             axes.plot(epochs, values, **_marker(group))

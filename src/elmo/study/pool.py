@@ -63,8 +63,8 @@ def run_cells(
 ) -> dict[str, Any]:
     """Results by name of the cells that succeed; messages of the others go to `study.failures`.
 
-    Layers of one biLM at a time are in memory. Cells that need none run beside those of the first
-    biLM: the more cells there are to choose from, the less a core waits for another at the end.
+    Layers of one biLM at a time are in memory. Cells that need none run along with those of the
+    first biLM: the more cells to choose from, the less a core waits for another at the end.
     """
     results: dict[str, Any] = {}
     waiting: list[Cell] = []
@@ -178,7 +178,7 @@ def _work(study: Study, cell: Cell, writer: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent is killed: it would go on holding the study's lock."""
+    """End this process when its parent is killed: it would keep the study's lock."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -174,7 +174,7 @@ def make_report(results: Json) -> Json:
             and row["name"].split("-")[0] not in ("average", "layer")
         ],
         names=METHODS | failed | {row["name"]: (row["title"], row["group"]) for row in every},
-        settings={one["name"]: one["value"] for one in results["about"]["settings"]},
+        settings={setting["name"]: setting["value"] for setting in results["about"]["settings"]},
         alt={
             "accuracy": "; ".join(
                 f"{row['title']} {tables.score(row['test_accuracy']['mean'])}" for row in rows

@@ -65,13 +65,13 @@ def comparisons(
         name: np.array([outcome.predictions for outcome in some]) == gold
         for name, some in outcomes.items()
     }
-    found = {
+    comparisons = {
         name: compare(rows, right[reference]) for name, rows in right.items() if name != reference
     }
-    adjusted = holm([comparison.p for comparison in found.values()])
+    adjusted = holm([comparison.p for comparison in comparisons.values()])
     return {
         name: {"against": reference, **to_json(comparison), "holm": p}
-        for (name, comparison), p in zip(found.items(), adjusted, strict=True)
+        for (name, comparison), p in zip(comparisons.items(), adjusted, strict=True)
     }
 
 
@@ -146,13 +146,13 @@ def flat_settings(prefix: str, settings: Any) -> Iterator[Json]:
 
 def versions() -> list[Json]:
     """Of Python and of the packages that compute something."""
-    found = {"Python": platform.python_version()}
+    installed = {"Python": platform.python_version()}
     for package in ("elmo", "torch", "numpy", "scikit-learn", "gensim"):
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return named(found)
+    return named(installed)
 
 
 def machine() -> str:

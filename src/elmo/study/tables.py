@@ -330,11 +330,11 @@ def sweep_sentence(curves: Sequence[Json], names: Names, test_rows: int) -> str:
     return " ".join(sentences)
 
 
-def word(found: Json, names: Names) -> Json:
-    """The static neighbours of a word beside its neighbours in two contexts."""
-    titles = [f"always ({names[found['static_row']][0]})"]
-    lists = [[f"{near['word']} {near['similarity']:.2f}" for near in found["static"]]]
-    for context in found["contexts"]:
+def word(analysis: Json, names: Names) -> Json:
+    """The static neighbours of a word and its neighbours in two contexts."""
+    titles = [f"always ({names[analysis['static_row']][0]})"]
+    lists = [[f"{near['word']} {near['similarity']:.2f}" for near in analysis["static"]]]
+    for context in analysis["contexts"]:
         text, cells = context["text"], list[str]()
         for near in context["neighbours"]:
             where = f"training row {near['row']:,}"
@@ -345,7 +345,7 @@ def word(found: Json, names: Names) -> Json:
         titles.append(
             f"in test row {context['row']:,}"
             if text is None
-            else f"in “{around(text, found['word'], LONGEST_TEXT)}”"
+            else f"in “{around(text, analysis['word'], LONGEST_TEXT)}”"
         )
     longest = max(map(len, lists))
     padded = [[*cells, *[""] * (longest - len(cells))] for cells in lists]

@@ -422,7 +422,7 @@ def read(
 ) -> Iterator[Batch]:
     """Read all texts once, from batch `skip` on."""
     for step in read_steps(shards, table, batching, seed, skip):
-        yield from filter(None, step.parts)
+        yield from filter(None, step.micro_batches)
 
 
 TOKENS_AT_ONCE = 1 << 18
@@ -450,38 +450,38 @@ def read_texts(
         yield from read_chunk(chunk)
 
 
-# A batch is split by its rows into parts for several processes, or for gradient accumulation.
-# Row i belongs to part i modulo the number of parts, in every window of a group, so that the state
+# A batch is split by its rows into micro-batches, for several processes or gradient accumulation.
+# Row i belongs to micro-batch i modulo their number, in every window of a group, so that the state
 # carried from window to window stays in its process. What a batch contains does not depend on how
 # it is split: a run can resume with another number of processes.
 
 
 @dataclass(frozen=True)
-class Share:
-    """The parts of each batch that this process reads; by default the whole batch."""
+class MicroBatches:
+    """The micro-batches of each batch that this process reads; by default the whole batch."""
 
     first: int = 0
-    parts: int = 1
-    """Number of parts, read one after the other."""
+    count: int = 1
+    """Number of micro-batches of this process, read one after the other."""
     of: int = 1
-    """Number of parts into which each batch is split."""
+    """Number of micro-batches into which each batch is split, those of all processes."""
 
     @classmethod
-    def of_process(cls, rank: int, size: int, accumulate: int) -> Share:
-        """The share of process `rank` of `size`, which reads its rows in `accumulate` parts."""
+    def of_process(cls, rank: int, size: int, accumulate: int) -> MicroBatches:
+        """Those of process `rank` of `size`, which accumulates the gradients of `accumulate`."""
         return cls(rank * accumulate, accumulate, size * accumulate)
 
     def rows(self, total: int) -> list[Rows]:
-        """The rows of each part of this process; a part may have none."""
-        return [Rows(self.first + number, self.of, total) for number in range(self.parts)]
+        """The rows of each micro-batch of this process; one may have none."""
+        return [Rows(self.first + number, self.of, total) for number in range(self.count)]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One batch: the parts that this process reads, and the totals of all parts."""
+    """One batch: the micro-batches that this process reads, and the totals of all of them."""
 
-    parts: tuple[Batch | None, ...]
-    """None for a part without rows."""
+    micro_batches: tuple[Batch | None, ...]
+    """None for one without rows."""
     rows: int
     forward_targets: int
     backward_targets: int
@@ -493,10 +493,14 @@ def read_steps(
     batching: Batching,
     seed: tuple[int, ...] | None = None,
     skip: int = 0,
-    share: Share | None = None,
+    mine: MicroBatches | None = None,
 ) -> Iterator[Step]:
-    """Read a share of every batch, by default all of it, from batch `skip` on."""
-    share, window = share or Share(), batching.window
+    """Read the micro-batches of this process, by default whole batches, from batch `skip` on.
+
+    A run that resumes skips the batches it has trained on: only their sizes are planned again,
+    nothing of their text is read.
+    """
+    mine, window = mine or MicroBatches(), batching.window
     for group in plan(shards, batching, seed):
         windows = group.windows(window)
         if skip >= windows:
@@ -504,20 +508,21 @@ def read_steps(
             continue
         shard, total = shards[group.shard], len(group.starts)
         for number in range(skip, windows):
-            parts: list[Batch | None] = []
-            for rows in share.rows(total):
-                part = None
+            micro_batches: list[Batch | None] = []
+            for rows in mine.rows(total):
+                batch = None
                 if len(rows):
-                    whole = rows if share.of > 1 else None
-                    part = pack_window(shard, group.part(rows), table, window, number, whole)
-                parts.append(part)
-            if share.parts == share.of:
-                forward = sum(len(part.forward.ids) for part in parts if part is not None)
-                backward = sum(len(part.backward.ids) for part in parts if part is not None)
+                    whole = rows if mine.of > 1 else None
+                    batch = pack_window(shard, group.part(rows), table, window, number, whole)
+                micro_batches.append(batch)
+            if mine.count == mine.of:
+                present = [batch for batch in micro_batches if batch is not None]
+                forward = sum(len(batch.forward.ids) for batch in present)
+                backward = sum(len(batch.backward.ids) for batch in present)
             else:
                 starts, ends, lengths = group.window(window, number)
                 _, following = _read(shard, starts, ends, Layout.of(lengths), predict=True)
                 forward = int((following[0] != BEGIN).sum())
                 backward = int((following[1] != END).sum())
-            yield Step(tuple(parts), total, forward, backward)
+            yield Step(tuple(micro_batches), total, forward, backward)
         skip = 0

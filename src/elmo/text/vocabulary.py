@@ -148,7 +148,7 @@ class Vocabulary:
         )
 
     def save(self, path: Path) -> None:
-        """Write one line per word: the word, a tab, its count; the spelling to a file beside it."""
+        """Write one line per word: the word, a tab, its count; the spelling next to it."""
         lines = (f"{w}\t{c}\n" for w, c in zip(self.words, self.counts, strict=True))
         if self.spelling is not None:
             write_json(path.with_name(SPELLING), asdict(self.spelling))

@@ -171,7 +171,7 @@ def _unused_store(rank: int, size: int) -> Any:
         question = name
         store.set(f"elmo/question/{rank}", question)
         name = store.get(f"elmo/answer/{question}").decode()
-        store.set(f"elmo/heard/{name}/{rank}", "")
+        store.set(f"elmo/seen/{name}/{rank}", "")
     waiting = list(range(1, size)) if rank == 0 else []
     end = time.monotonic() + STEP_TIMEOUT.total_seconds()
     while waiting:
@@ -179,7 +179,7 @@ def _unused_store(rank: int, size: int) -> Any:
             if store.check([f"elmo/question/{other}"]):  # perhaps a dead process's: no harm
                 question = store.get(f"elmo/question/{other}").decode()
                 store.set(f"elmo/answer/{question}", name)
-        waiting = [rank for rank in waiting if not store.check([f"elmo/heard/{name}/{rank}"])]
+        waiting = [rank for rank in waiting if not store.check([f"elmo/seen/{name}/{rank}"])]
         if time.monotonic() > end:
             raise RuntimeError(f"processes {waiting} did not come")
         time.sleep(0.01)

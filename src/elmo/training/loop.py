@@ -1,9 +1,13 @@
 """The training loop of the language model, in one function: `train`.
 
-Each step reads one batch, adds up the gradients of its slices and of all processes, updates the
-weights and moves the `Position`. Then it may report, evaluate on held-out text, and write a
-checkpoint. A run resumes from weights, optimizer state, carried LSTM states and position alone: the
-order of the text, dropout and negative samples are functions of seed, epoch and step.
+Each step reads one batch, adds up the gradients of its micro-batches and of all processes, updates
+the weights and moves the `Position`. Then it may report, evaluate on held-out text, and write a
+checkpoint.
+
+How a run resumes: a checkpoint holds weights, optimizer state, the LSTM states carried from one
+window of text to the next, and the position (`save`, `load`). The order of the text, dropout and
+negative samples are functions of seed, epoch and step, so no generator is saved: `read_steps` skips
+the batches of the epoch that are done, and the next step is the one that would have come.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from elmo.config import from_json, to_json
 from elmo.errors import UserError
 from elmo.evaluate import Evaluation, evaluate
 from elmo.model_folder import model_tensors
-from elmo.text.batching import Batch, Share, WordTable, count_batches, read_steps
+from elmo.text.batching import Batch, MicroBatches, WordTable, count_batches, read_steps
 from elmo.text.corpus import Corpus
 from elmo.training.checkpoint import (
     newest_checkpoint,
@@ -166,10 +170,10 @@ def train(
     """
     settings = config.training
     optimizer = build_optimizer(model, settings)
-    share = Share.of_process(world.rank, world.size, settings.accumulate)
+    mine = MicroBatches.of_process(world.rank, world.size, settings.accumulate)
     position = Position()
-    states: list[BiLMState | None] = [None] * share.parts  # LSTM states per part of a batch
-    rows = 0  # of a whole batch
+    states: list[BiLMState | None] = [None] * mine.count  # LSTM states of each micro-batch
+    rows = 0  # of a whole batch, all micro-batches and processes together
     if checkpoint is not None:
         restore(model, optimizer, checkpoint)
         # A finished run is resumed if it now has more epochs.
@@ -179,7 +183,7 @@ def train(
             return position
         if checkpoint.state is not None:
             rows = len(checkpoint.state.forward[0].cell)
-            states = [checkpoint.state.select(part.indices) for part in share.rows(rows)]
+            states = [checkpoint.state.select(part.indices) for part in mine.rows(rows)]
     table = WordTable.of(corpus.words, model.vocabulary, spelled=config.model.spelled)
     total_targets = corpus.train.targets * settings.epochs
     frozen_targets = settings.frozen_share * total_targets
@@ -194,14 +198,14 @@ def train(
     meter = Meter(total_targets, world)
     saved_at = time.monotonic()
 
-    while not position.finished:  # one epoch per turn
+    while not position.finished:  # one epoch per iteration
         seed = (settings.seed, position.epoch)
         evaluate_after: set[int] = set()  # batches of this epoch; the last one is among them
         if len(corpus.held_out):
             batches = count_batches(corpus.train, config.batching, seed)
             times = settings.evaluations_per_epoch
             evaluate_after = {max(1, batches * number // times) for number in range(1, times + 1)}
-        for step in read_steps(corpus.train, table, config.batching, seed, position.batch, share):
+        for step in read_steps(corpus.train, table, config.batching, seed, position.batch, mine):
             # Settings of this step.
             rate = learning_rate(settings, position.targets / total_targets)
             for group in optimizer.param_groups:
@@ -210,14 +214,16 @@ def train(
             for parameter in bilm_parameters:
                 parameter.requires_grad_(not is_frozen)
 
-            # Gradients of the loss per target, slice by slice of the batch.
+            # Gradients of the loss per target, micro-batch by micro-batch.
             optimizer.zero_grad(set_to_none=True)
             rows = step.rows
-            for number, batch in enumerate(step.parts):
-                if batch is None:  # fewer rows than slices: none is left for this one
+            for number, batch in enumerate(step.micro_batches):
+                if batch is None:  # fewer rows than micro-batches: none is left for this one
                     continue
-                # Each slice draws the numbers of the whole batch and uses those of its rows.
+                # Each draws the random numbers of the whole batch and uses those of its rows, so
+                # that neither accumulation nor the number of processes changes the result.
                 random = Randomness.of(settings.seed, position.step, model.device)
+                # The next window of the same texts starts from where the last one ended.
                 state = None if batch.starts else states[number]
                 with sparse_gradients():
                     loss = model.loss(batch.to(model.device), state, random)
@@ -263,7 +269,7 @@ def train(
                 break
             if stops or saves:
                 meter.check_finite(position)
-                whole = join_states(states, share, rows, model, world)
+                whole = join_states(states, mine, rows, model, world)
                 if world.is_first:
                     save(checkpoints, model, optimizer, whole, position)
                 saved_at = time.monotonic()
@@ -276,7 +282,7 @@ def train(
         parameter.requires_grad_(True)
     if position.best_perplexity is None:  # nothing was held out: the last model is the result
         keep_best(position, None)
-    whole = join_states(states, share, rows, model, world)
+    whole = join_states(states, mine, rows, model, world)
     if world.is_first:
         save(checkpoints, model, optimizer, whole, position)
     return position
@@ -306,12 +312,12 @@ def held_out_batches(
 ) -> Iterator[Batch]:
     """This process's rows of the held-out text, about `evaluation_tokens` of it in all."""
     tokens = 0
-    share = Share.of_process(world.rank, world.size, 1)
-    for step in read_steps(corpus.held_out, table, config.batching, HELD_OUT_ORDER, share=share):
+    mine = MicroBatches.of_process(world.rank, world.size, 1)
+    for step in read_steps(corpus.held_out, table, config.batching, HELD_OUT_ORDER, mine=mine):
         if tokens > config.training.evaluation_tokens:
             return
         tokens += step.forward_targets
-        yield from filter(None, step.parts)
+        yield from filter(None, step.micro_batches)
 
 
 class Meter:
@@ -330,7 +336,7 @@ class Meter:
         self._since = time.monotonic()
 
     def add(self, loss: BatchLoss) -> None:
-        """Count a batch, or a part of one."""
+        """Count a micro-batch."""
         for direction, summed in enumerate((loss.forward, loss.backward)):
             self._losses[direction] = self._losses[direction] + summed.detach()
         self._targets[0] += loss.forward_targets
@@ -341,7 +347,7 @@ class Meter:
         return time.monotonic() - self._since >= SECONDS_BETWEEN_REPORTS
 
     def check_finite(self, position: Position) -> tuple[float, ...]:
-        """Return the sums of all processes; refuse to go on if the loss became NaN or infinite."""
+        """The sums over all processes; an error if the loss became NaN or infinite."""
         sums = self._world.sums(*map(float, self._losses), *self._targets)
         if not math.isfinite(sums[0] + sums[1]):
             raise UserError(
@@ -414,10 +420,10 @@ def restore(model: BiLM, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
 
 
 def join_states(
-    states: list[BiLMState | None], share: Share, rows: int, model: BiLM, world: World
+    states: list[BiLMState | None], mine: MicroBatches, rows: int, model: BiLM, world: World
 ) -> BiLMState | None:
-    """The states of all rows of a batch, from the parts that all processes have read."""
-    if share.of == 1:
+    """The states of all rows of a batch, from the micro-batches of all processes."""
+    if mine.of == 1:
         return states[0]
     like = torch.empty(0, device=model.device)
     whole = BiLMState(
@@ -427,11 +433,11 @@ def join_states(
         )
     )
     # Each process fills in its rows and leaves zeros in the others: their sum is the whole.
-    for state, part in zip(states, share.rows(rows), strict=True):
+    for state, part in zip(states, mine.rows(rows), strict=True):
         if state is not None and len(part):
-            for mine, all_rows in zip(chain(*state), chain(*whole), strict=True):
-                all_rows.output[part.indices] = mine.output.float()
-                all_rows.cell[part.indices] = mine.cell
+            for some_rows, all_rows in zip(chain(*state), chain(*whole), strict=True):
+                all_rows.output[part.indices] = some_rows.output.float()
+                all_rows.cell[part.indices] = some_rows.cell
     for layer in chain(*whole):
         world.all_reduce(layer.output)
         world.all_reduce(layer.cell)
