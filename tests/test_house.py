@@ -36,7 +36,7 @@ CORE = [
 ]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
-# What must not grow. Where a limit is not the goal yet, the goal stands behind it: lower the limit
+# What must not grow. Where a limit is not the goal yet, the goal is in the comment: lower the limit
 # whenever the code gets there.
 LIMITS = {
     "files": 95,
@@ -46,9 +46,9 @@ LIMITS = {
     "longest import chain": 13,
     "files of encode": 10,
     "switches of encode": 22,
-    "files of elmo embed": 23,  # goal: 22
+    "files of elmo embed": 22,
     "files of elmo pretrain": 24,
-    "files of elmo classify train": 33,  # goal: 30
+    "files of elmo classify train": 32,  # goal: 30
     "files of elmo study": 36,
     "lines of help": 60,
 }

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from elmo.static.train import (
     SkipGramConfig,
     SvdConfig,
     count_pairs,
-    encode_texts,
     factorise,
     ppmi,
     skip_gram_vectors,
@@ -37,6 +37,11 @@ from elmo.static.vectors import StaticVectors
 from elmo.text.corpus import Corpus, CorpusRequest, is_held_out, prepare
 from elmo.text.sources import resolve
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+
+
+def encode_texts(texts: Iterable[Sequence[str]], vocabulary: Vocabulary) -> list[Any]:
+    return [vocabulary.encode(text) for text in texts]
+
 
 # The factorisation against NumPy's exact one, and words of like company.
 
@@ -340,7 +345,10 @@ def test_progress_counts_texts_of_all_epochs(monkeypatch: pytest.MonkeyPatch) ->
 
     config = replace(CONFIG, epochs=2)
     skip_gram_vectors(
-        encode_texts(texts, vocabulary), vocabulary, config, lambda *report: told.append(report)
+        encode_texts(texts, vocabulary),
+        vocabulary,
+        config,
+        lambda *report: told.append(report),
     )
     assert [report[1:] for report in told] == [(n, 400) for n in (100, 200, 300, 400)]
 

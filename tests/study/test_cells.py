@@ -21,7 +21,7 @@ from elmo.errors import UserError
 from elmo.files import sha256
 from elmo.language_model import LanguageModel
 from elmo.static.contextual import contextual_vectors
-from elmo.static.train import StaticConfig, SvdConfig, encode_texts, svd_vectors
+from elmo.static.train import StaticConfig, SvdConfig, svd_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.cells import Study, StudyBiLM, majority, tfidf, train
 from elmo.study.data import StaticFeatures
@@ -154,7 +154,7 @@ def test_vectors_are_made_of_the_training_texts_alone(
     used = [words for words in texts if not is_held_out(words, 0.3)]
     assert len(used) < 80
     vocabulary = build_task_vocabulary(used, 2)
-    expected = svd_vectors(encode_texts(used, vocabulary), vocabulary, config)
+    expected = svd_vectors([vocabulary.encode(text) for text in used], vocabulary, config)
     path = study.vectors_path("svd-2")
     found = StaticVectors.load(path)
     assert found.words == expected.words

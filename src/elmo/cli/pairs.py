@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 
-from elmo.cli.classify import add_training
 from elmo.cli.display import print_json, safe
-from elmo.cli.main import Arguments, Command, add_device, add_model, checked_text
-from elmo.cli.tag import add_task_model, train_task
+from elmo.cli.main import Arguments, Command, add_device, checked_text
+from elmo.cli.tag import add_task_model, add_task_training, train_task
 from elmo.errors import UserError
 from elmo.tasks.config import PairConfig, ReadPairs
 from elmo.text.config import ReadOptions
@@ -29,15 +27,7 @@ def pairs_train_command() -> Command:
             "sts.jsonl --target score --out runs/sts --elmo both",
         ],
     )
-    command.option("SOURCE ...", SOURCES, name="sources")
-    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
-    add_model(command)
-    command.option(
-        "--development SOURCE ...",
-        "Pairs to choose the epoch by (default: a fraction of the others).",
-    )
-    command.option("--test SOURCE ...", "Pairs to measure on.")
-    add_training(command)
+    add_task_training(command, SOURCES, "Pairs")
     shown = "target elmo encoder_dim mix epochs learning_rate dropout task_dim seed"
     command.settings("config", PairConfig(), f"{shown} fine_tune_epochs")
     _add_columns(command)

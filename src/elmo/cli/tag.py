@@ -39,15 +39,7 @@ def tag_train_command() -> Command:
             "train.conll --out runs/baseline --elmo none",
         ],
     )
-    command.option("SOURCE ...", SOURCES, name="sources")
-    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
-    add_model(command)
-    command.option(
-        "--development SOURCE ...",
-        "Sentences to choose the epoch by (default: a fraction of the others).",
-    )
-    command.option("--test SOURCE ...", "Sentences to measure on.")
-    add_training(command)
+    add_task_training(command, SOURCES, "Sentences")
     shown = "elmo encoder encoder_dim decoder mix epochs learning_rate dropout task_dim seed"
     command.settings("config", TaggerConfig(), f"{shown} fine_tune_epochs")
     _add_columns(command)
@@ -57,6 +49,19 @@ def tag_train_command() -> Command:
 def _add_columns(command: Command) -> None:
     command.settings("columns", ReadTags(), "tag_column", section="columns")
     command.settings("read", ReadOptions(), section="read")
+
+
+def add_task_training(command: Command, sources: str, rows: str) -> None:
+    """What the train command of a task reads, on which model, and what it writes."""
+    command.option("SOURCE ...", sources, name="sources")
+    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
+    add_model(command)
+    command.option(
+        "--development SOURCE ...",
+        f"{rows} to choose the epoch by (default: a fraction of the others).",
+    )
+    command.option("--test SOURCE ...", f"{rows} to measure on.")
+    add_training(command)
 
 
 def add_task_model(command: Command, what: str) -> None:

@@ -192,8 +192,12 @@ class Embedder:
         return self._start_state or warm_state(self.model)
 
     def store_start_state(self, folder: Path | str) -> None:
-        """Save the warm state in the model's folder; later loads use it."""
-        save_start_state(Path(folder), self.warm_state)
+        """Save the warm state in the model's folder, with the checksum of the weights it is of."""
+        weights = Path(folder) / WEIGHTS
+        if not weights.exists():
+            raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
+        checksum = torch.frombuffer(bytearray.fromhex(sha256(weights)), dtype=torch.uint8)
+        save_tensors(weights.with_name(FILE), {**self.warm_state.tensors(), CHECKSUM: checksum})
 
     @overload
     def encode(
@@ -540,8 +544,9 @@ class Encoder:
             state = self.state
             if state is not None and carry:  # one state per slot; new slots start from zeros
                 state = state.resized(len(group))
-            elif state is not None:  # the same state for all texts
+            elif state is not None:  # row 0, the warm state, once per text
                 state = state.select(torch.zeros_like(batch.layout.last))
+            # Layers above the highest one asked for are computed only if their state is carried.
             outputs = model.layers(batch, state, upto=None if carry else self._layers[-1])
             if carry:  # slots without a text keep their state
                 self.state = outputs.state.followed_by(self.state)
@@ -555,10 +560,10 @@ class Encoder:
         if self.config.layer == "mix":
             mixed = self._mix(layers)  # (words, dim)
         elif self.config.layer == "all":
-            mixed = layers
-        else:
-            mixed = layers[0] if len(layers) == 1 else layers.mean(0)
-        texts = torch.split(mixed.float(), list(outputs.batch.lengths), dim=-2)
+            mixed = layers  # (layers, words, dim)
+        else:  # one layer, or the average of all
+            mixed = layers[0] if len(layers) == 1 else layers.mean(0)  # (words, dim)
+        texts = torch.split(mixed.float(), list(outputs.batch.lengths), dim=-2)  # (words, dim) each
         if self.config.output == "pooled":
             texts = torch.stack([pool(text, self.config.poolings) for text in texts])
         if self.config.normalize:
@@ -671,14 +676,6 @@ def warm_state(model: BiLM, context: Sequence[str] | None = None) -> BiLMState:
     first = len(SPECIAL_WORDS)
     words = model.vocabulary.words[first : first + CONTEXT_WORDS] if context is None else context
     return model.layers(model.pack([words], read_end=True)).state
-
-
-def save_start_state(folder: Path, state: BiLMState) -> None:
-    """Save a state in a model folder, with the checksum of the weights that it belongs to."""
-    if not (folder / WEIGHTS).exists():
-        raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
-    checksum = torch.frombuffer(bytearray.fromhex(sha256(folder / WEIGHTS)), dtype=torch.uint8)
-    save_tensors(folder / FILE, {**state.tensors(), CHECKSUM: checksum})
 
 
 def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:

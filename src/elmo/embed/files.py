@@ -32,6 +32,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -55,7 +56,6 @@ from elmo.embed.embedder import (
     tell_empty,
     tokenised,
 )
-from elmo.embed.tables import read_table, strings, write_table
 from elmo.errors import UserError, require_extra
 from elmo.files import (
     MARK,
@@ -368,6 +368,13 @@ def unstack_rows(rows: Vectors, lengths: NDArray[Any]) -> list[Vectors]:
 # Columns, in memory or on disk: those of an .npz file, which other formats are made of.
 
 
+def strings(columns: Columns, name: str, start: int = 0, end: int | None = None) -> Iterator[str]:
+    """Decode the strings `start` to `end` of a column."""
+    data = columns[f"{name}s"]
+    for a, b in pairwise(columns[f"{name}_offsets"][start : end and end + 1].tolist()):
+        yield data[a:b].tobytes().decode("utf-8", "surrogatepass")
+
+
 def write_columns(path: Path, suffix: str, columns: Columns) -> None:
     """Write the columns of texts, or of single words, in the format of `suffix`."""
     if suffix == ".npz":
@@ -378,6 +385,8 @@ def write_columns(path: Path, suffix: str, columns: Columns) -> None:
                 with archive.open(info, "w", force_zip64=True) as stream:
                     np.lib.format.write_array(stream, np.asarray(column), allow_pickle=False)
     elif suffix in (".npy", ".csv", ".tsv"):
+        from elmo.embed.tables import write_table
+
         write_table(path, suffix, columns)
     elif suffix == ".parquet":
         parquet: Any = require_extra("pyarrow.parquet", "parquet")
@@ -567,6 +576,8 @@ def load_vectors(path: Path | str) -> LoadedVectors:
         if path.suffix in (".h5", ".hdf5"):
             return _load_h5(path)
         if path.suffix in (".npy", ".csv", ".tsv"):
+            from elmo.embed.tables import read_table
+
             return LoadedVectors(*read_table(path))
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: not a vector file of elmo embed, or damaged ({error})") from None

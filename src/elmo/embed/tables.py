@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.embed.files import Columns, strings
 from elmo.errors import UserError
 
-Columns = Mapping[str, NDArray[Any]]
-"""Those of an .npz file, see `embed/files.py`."""
 LONGEST_FIELD = 1 << 24
-
-
-def strings(columns: Columns, name: str, start: int = 0, end: int | None = None) -> Iterator[str]:
-    """Decode the strings `start` to `end` of a column."""
-    data = columns[f"{name}s"]
-    for a, b in pairwise(columns[f"{name}_offsets"][start : end and end + 1].tolist()):
-        yield data[a:b].tobytes().decode("utf-8", "surrogatepass")
 
 
 def write_table(path: Path, suffix: str, columns: Columns) -> None:

@@ -94,7 +94,7 @@ Listener = Callable[[str, int, int | None], None]
 """Called with the stage of the work, how many texts are done, and of how many if that is known."""
 
 
-def _unheard(stage: str, done: int, total: int | None) -> None:
+def _ignored(stage: str, done: int, total: int | None) -> None:
     """The default listener."""
 
 
@@ -123,7 +123,7 @@ def train_static(
     tokenizer: TokenizerConfig | None = None,
     held_out_share: float = 0.02,
     cache: Path | None = None,
-    progress: Listener = _unheard,
+    progress: Listener = _ignored,
 ) -> TrainedVectors:
     """Train vectors on files, folders, patterns, '-' or 'ag_news'.
 
@@ -180,7 +180,7 @@ def static_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: StaticConfig,
-    progress: Listener = _unheard,
+    progress: Listener = _ignored,
 ) -> StaticVectors:
     """Train vectors on texts in memory, by the method whose settings are given."""
     if isinstance(config, SvdConfig):
@@ -208,11 +208,6 @@ class CorpusDocuments:
                 yield ids[start + 1 : end - 1]
 
 
-def encode_texts(texts: Iterable[Sequence[str]], vocabulary: Vocabulary) -> list[Ids]:
-    """Tokenized texts as ids."""
-    return [vocabulary.encode(text) for text in texts]
-
-
 # By counting: pairs of words, their positive pointwise mutual information, its factors.
 
 
@@ -220,7 +215,7 @@ def svd_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: SvdConfig | None = None,
-    progress: Listener = _unheard,
+    progress: Listener = _ignored,
 ) -> StaticVectors:
     """Count pairs, compute PPMI, factorise it."""
     config = config or SvdConfig()
@@ -319,7 +314,7 @@ def skip_gram_vectors(
     documents: Documents,
     vocabulary: Vocabulary,
     config: SkipGramConfig | None = None,
-    progress: Listener = _unheard,
+    progress: Listener = _ignored,
 ) -> StaticVectors:
     """Learn to tell the words around each word from random ones."""
     config = config or SkipGramConfig()

@@ -33,7 +33,7 @@ from elmo.files import read_json, sha256, write_json
 from elmo.language_model import LanguageModel, open_model
 from elmo.model_folder import parameter_count
 from elmo.static.contextual import ContextualConfig, mean_vectors
-from elmo.static.train import encode_texts, static_vectors
+from elmo.static.train import static_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
 from elmo.study.data import StaticFeatures, StudyData
@@ -213,7 +213,7 @@ class Study:
             )
         else:
             vectors = static_vectors(
-                encode_texts(texts, vocabulary),
+                [vocabulary.encode(text) for text in texts],
                 vocabulary,
                 cell.static,
                 lambda _, done, total: on_fraction(done / total) if total else None,
