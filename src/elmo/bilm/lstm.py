@@ -130,10 +130,10 @@ class LSTMLayer(nn.Module):
         Returns:
             The outputs, (tokens, width), and the state of each text after its last token.
         """
-        dtype, some = inputs.dtype, layout.batch_sizes[0]
+        dtype, active = inputs.dtype, layout.batch_sizes[0]  # the texts that have any token here
         if self.uses_torch(inputs, layout.texts):
             tokens = inputs if index is None else inputs[index]
-            outputs, output, cell = self._torch_lstm(tokens, state.select(slice(some)), layout)
+            outputs, output, cell = self._torch_lstm(tokens, state.select(slice(active)), layout)
         else:
             projection = self.projection_weight
             outputs, cell = cast(
@@ -152,10 +152,10 @@ class LSTMLayer(nn.Module):
                     torch.is_grad_enabled(),
                 ),
             )
-            output = outputs[layout.last[:some]]
-        if some < layout.texts:  # windows of a batch: some texts have ended before
-            output = torch.cat([output, state.output[some:].to(output.dtype)])
-            cell = torch.cat([cell, state.cell[some:].to(cell.dtype)])
+            output = outputs[layout.last[:active]]
+        if active < layout.texts:  # windows of a batch: the other texts have ended before
+            output = torch.cat([output, state.output[active:].to(output.dtype)])
+            cell = torch.cat([cell, state.cell[active:].to(cell.dtype)])
         return outputs, LSTMState(output, cell)
 
     def uses_torch(self, inputs: Tensor, texts: int) -> bool:
