@@ -429,7 +429,7 @@ class TaskModel(Estimator[ConfigT], Generic[ConfigT, NetworkT, TableT]):
         shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
         tensors = load_tensors(folder / NETWORK, shapes)
         network.load_state_dict({key: t.float() for key, t in tensors.items()}, assign=True)
-        estimator.model, estimator.device = str(folder / BILM), device
+        estimator.model, estimator.device = str(loaded.path or folder / BILM), device
         estimator.language_model, estimator.task_vocabulary = loaded, vocabulary
         estimator.network, estimator.fitted_ = network.eval().to(device), None
         return estimator
