@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from elmo.embed.files import stack_rows, vector_table
 from elmo.errors import UserError, require_extra
 from elmo.files import atomic_folder
 from elmo.text.config import ReadOptions
-from elmo.text.remote import file_system, find_addresses, is_address
+from elmo.text.remote import fetch, file_system, find_addresses, is_address
 from elmo.text.sources import Source, read_documents, resolve
 
 TEXTS_PER_BLOCK = 1024
@@ -142,20 +142,10 @@ def find_files(sources: Sequence[str]) -> list[File]:
 
 
 def read_file(file: File, options: ReadOptions) -> Iterator[str]:
-    """The texts of a file in order; one at an address is downloaded first."""
-    if isinstance(file, Source):
-        yield from read_documents([file], options)
-        return
-    files, path = file_system(file)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / path.rpartition("/")[2]
-        try:
-            files.get_file(path, str(copy))
-            yield from read_documents(resolve([str(copy)]), options)
-        except OSError as error:
-            raise UserError(f"{file}: cannot be fetched ({error})") from None
-        except UserError as error:
-            raise UserError(str(error).replace(str(copy), file)) from None
+    """The texts of a file in order; one at an address is fetched to the cache of this machine."""
+    if not isinstance(file, Source):
+        file = replace(resolve([str(fetch(file))])[0], name=file)
+    yield from read_documents([file], options)
 
 
 def refuse_existing(out: str) -> None:

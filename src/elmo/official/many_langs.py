@@ -24,12 +24,7 @@ from elmo.bilm.model import BiLM
 from elmo.config import Json, Range, check, from_json
 from elmo.errors import ConfigError, UserError
 from elmo.files import explained, read_json, require_regular, sha256
-from elmo.model_folder import (
-    ModelDescription,
-    model_tensors,
-    require_inside,
-    without_weights,
-)
+from elmo.model_folder import ModelDescription, model_tensors, require_inside, without_weights
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import LARGEST_FILE, LONGEST_ROW, MANY_LANGS_WORDS, Spelling, Vocabulary
 
