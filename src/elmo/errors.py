@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 class UserError(ValueError):
-    """Something the user can mend: says what was expected, what came and what to do."""
+    """Something the user can fix: says what was expected, what came and what to do."""
 
 
 class ConfigError(UserError):

@@ -121,10 +121,10 @@ def set_device(device: str, threads: int | None) -> None:
         raise UserError("device 'meta' cannot be used here: it computes nothing; use cpu or cuda")
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise UserError(f"--threads: expected 1 to {MOST_THREADS:,}, got {threads:,}")
-    told = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    if not (told.isascii() and told.isdigit() and int(told)):
-        raise UserError(f"LOCAL_WORLD_SIZE: expected a number of processes, got {told!r:.60}")
-    processes = int(told)
+    value = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    if not (value.isascii() and value.isdigit() and int(value)):
+        raise UserError(f"LOCAL_WORLD_SIZE: expected a number of processes, got {value!r:.60}")
+    processes = int(value)
     torch.set_num_threads(threads or max(1, cpu_cores() // processes))
 
 

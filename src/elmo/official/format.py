@@ -314,8 +314,8 @@ def read_options(path: Path) -> Json:
 def config_of(options: Json, datasets: Collection[str], where: str) -> BiLMConfig:
     """The biLM that the options and the names of the datasets in the weights describe together."""
     known = {field.name for field in fields(OfficialOptions)}
-    told = {key: value for key, value in options.items() if key in known}
-    read = from_json(OfficialOptions, told, where)
+    ours = {key: value for key, value in options.items() if key in known}
+    read = from_json(OfficialOptions, ours, where)
     lstm, cnn = read.lstm, read.char_cnn
     # The originals leave out a projection that would not make the output smaller.
     has_projection = lstm.projection_dim < lstm.dim or any(n.endswith("/W_P_0") for n in datasets)
@@ -468,7 +468,7 @@ def load_official(
     words = vocabulary_next_to(options) if vocabulary is None else Path(vocabulary)
     tensors: dict[str, Tensor] = {}
     with opened(weights) as datasets:
-        told, config, known, rows = _inspect(OfficialFiles(options, weights, words), datasets)
+        content, config, known, rows = _inspect(OfficialFiles(options, weights, words), datasets)
         for row in rows:
             parts = to_ours(row, read_numbers(datasets[row.dataset]))
             for name, part in zip(row.parameters, parts, strict=True):
@@ -484,7 +484,7 @@ def load_official(
         if words is None:
             raise UserError(f"{token_vectors}: token vectors need the vocabulary of their rows")
         _store_tokens(model, words, Path(token_vectors))
-    return model, _tokenizer_of(told), {STAGE: {"options": told}}
+    return model, _tokenizer_of(content), {STAGE: {"options": content}}
 
 
 def _inspect(
@@ -512,8 +512,8 @@ def _inspect(
 
 def _tokenizer_of(options: Json) -> TokenizerConfig:
     ours: Any = options.get(OURS, {})
-    told = cast("Json", ours).get("tokenizer", {}) if isinstance(ours, dict) else ours
-    return from_json(TokenizerConfig, told, f"{OPTIONS}: {OURS}.tokenizer")
+    tokenizer = cast("Json", ours).get("tokenizer", {}) if isinstance(ours, dict) else ours
+    return from_json(TokenizerConfig, tokenizer, f"{OPTIONS}: {OURS}.tokenizer")
 
 
 def describe_official(folder: Path) -> ModelDescription:

@@ -13,7 +13,7 @@ class Batching:
     """How text is cut into batches."""
 
     batching: Literal["documents", "stream"] = "documents"
-    """documents: texts of like length together; stream: running text in windows, state carried."""
+    """documents: texts of similar length together; stream: running text, the state carried."""
     batch_tokens: Count = 4096
     """Tokens per batch, padding included; about 1024 for a text of less than a million words."""
     window: Annotated[int, Range(2)] = 256

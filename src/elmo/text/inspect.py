@@ -329,7 +329,7 @@ def find(report: CorpusReport) -> list[Finding]:
 
     chosen, train_tokens = report.vocabulary, report.tokens - report.held_out_tokens
     unknown_rate = chosen.unknown_rate or 0
-    problems = [(message, "mend this file or leave it out") for message in report.unreadable]
+    problems = [(message, "fix this file or leave it out") for message in report.unreadable]
     if not report.replaces_errors:
         problems += [
             (

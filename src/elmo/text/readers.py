@@ -271,7 +271,7 @@ def read_delimited(
             expected = f"at least {max(indices) + 1}" if len(fields) < len(names) else len(names)
             raise UserError(
                 f"'{path}', line {line}: expected {expected} columns, as in the first row, but "
-                f"there are {len(fields)}; mend the row, put double quotes around a field that "
+                f"there are {len(fields)}; fix the row, put double quotes around a field that "
                 "contains the delimiter, or use --on-bad-rows skip"
             )
         yield tuple(fields[idx] for idx in indices)
@@ -325,7 +325,7 @@ def read_fields(
                 yield reader.line_num, fields
     except csv.Error as error:
         raise UserError(
-            f"'{path}', line {reader.line_num}: not a well-formed row ({error}); mend the quotes, "
+            f"'{path}', line {reader.line_num}: not a well-formed row ({error}); fix the quotes, "
             "or use --no-quotes if double quotes are ordinary text in this file"
         ) from None
 
@@ -390,7 +390,7 @@ def _records(path: Path, options: ReadOptions) -> Iterator[tuple[str, dict[str, 
         if not isinstance(record, dict):
             raise UserError(
                 f'{where}: expected a JSON object such as {{"text": "..."}}, '
-                f"but there is {record!r:.60}; mend the line"
+                f"but there is {record!r:.60}; fix the line"
             )
         yield where, cast(dict[str, object], record)
 
@@ -404,11 +404,11 @@ def as_text(value: object, where: str, options: ReadOptions) -> str:
             return value.decode("utf-8", options.errors)
         except UnicodeDecodeError:
             raise UserError(
-                f"{where}: there are bytes that are not UTF-8; mend the file, or use "
+                f"{where}: there are bytes that are not UTF-8; fix the file, or use "
                 "--errors replace"
             ) from None
     if not isinstance(value, str):
-        raise UserError(f"{where}: expected a string, but there is {value!r:.60}; mend the file")
+        raise UserError(f"{where}: expected a string, but there is {value!r:.60}; fix the file")
     if not value.isascii():
         try:  # JSON can spell half a surrogate pair, which no UTF-8 file could hold later on
             value.encode()
@@ -417,7 +417,7 @@ def as_text(value: object, where: str, options: ReadOptions) -> str:
                 return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             raise UserError(
                 f"{where}: there is half a surrogate pair, which is not text; "
-                "mend the file, or use --errors replace"
+                "fix the file, or use --errors replace"
             ) from None
     return value
 
