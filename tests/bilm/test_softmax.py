@@ -17,10 +17,10 @@ from elmo.bilm.softmax import (
     AdaptiveSoftmax,
     FullSoftmax,
     OutputLayer,
+    SampledCrossEntropy,
     SampledSoftmax,
     build_output,
     cross_entropy_sum,
-    sampled_cross_entropy_sum,
     sampling_distribution,
     slices,
 )
@@ -363,7 +363,7 @@ def test_values_and_gradients() -> None:
 def test_values_and_gradients_with_a_sample() -> None:
     leaves, hits = sampled_case()
     assert (hits < 0).any()
-    found = sampled_cross_entropy_sum(*leaves, hits)
+    found = SampledCrossEntropy.apply(*leaves, hits)
     expected = plain_sampled(*leaves, hits)
     torch.testing.assert_close(found, expected)
     for one, other in zip(
@@ -378,7 +378,7 @@ def test_gradients_against_differences() -> None:
     leaves, targets = full_case(rows=3)
     assert torch.autograd.gradcheck(lambda *given: cross_entropy_sum(*given, targets), leaves)
     leaves, hits = sampled_case(rows=3)
-    assert torch.autograd.gradcheck(lambda *given: sampled_cross_entropy_sum(*given, hits), leaves)
+    assert torch.autograd.gradcheck(lambda *given: SampledCrossEntropy.apply(*given, hits), leaves)
 
 
 def test_large_logits_do_not_overflow() -> None:
@@ -393,7 +393,7 @@ def test_a_row_whose_sample_is_nothing_but_its_true_word() -> None:
         (1, WIDTH), (1, WIDTH), (1,), (1, WIDTH), (1,)
     )
     leaves = [states, true_weight, true_bias, weight, bias]
-    loss = sampled_cross_entropy_sum(*leaves, torch.tensor([0]))
+    loss = SampledCrossEntropy.apply(*leaves, torch.tensor([0]))
     assert loss == 0
     assert all(gradient.eq(0).all() for gradient in torch.autograd.grad(loss, leaves))
 
@@ -434,8 +434,8 @@ def test_half_precision_is_close_with_a_sample() -> None:
     leaves, hits = sampled_case()
     singles = [leaf.detach().float().requires_grad_() for leaf in leaves]
     states, true_weight, true_bias, weight, bias = singles
-    exact = sampled_cross_entropy_sum(*singles, hits)
-    rough = sampled_cross_entropy_sum(
+    exact = SampledCrossEntropy.apply(*singles, hits)
+    rough = SampledCrossEntropy.apply(
         states.bfloat16(), true_weight.bfloat16(), true_bias, weight.bfloat16(), bias, hits
     )
     torch.testing.assert_close(rough, exact, rtol=5e-3, atol=0)

@@ -38,24 +38,6 @@ def cross_entropy_sum(states: Tensor, weight: Tensor, bias: Tensor, targets: Ten
     return _CrossEntropy.apply(states, weight, bias, targets)  # pyright: ignore
 
 
-def sampled_cross_entropy_sum(
-    states: Tensor,
-    true_weight: Tensor,
-    true_bias: Tensor,
-    sample_weight: Tensor,
-    sample_bias: Tensor,
-    hits: Tensor,
-) -> Tensor:
-    """The same, with a partition function that is estimated from a sample.
-
-    Each row has its own target, (rows, d) and (rows,); the sample, (samples, d), is shared. `hits`
-    is the index of a row's target in the sample, where it is masked, or -1.
-    """
-    return _SampledCrossEntropy.apply(  # pyright: ignore
-        states, true_weight, true_bias, sample_weight, sample_bias, hits
-    )
-
-
 def slices(rows: int, columns: int) -> list[slice]:
     """Slices of rows that keep a (rows, columns) matrix in the cache; at least one slice."""
     size = min(1024, max(128, ELEMENTS_PER_SLICE // max(1, columns)))
@@ -90,7 +72,13 @@ class _CrossEntropy(torch.autograd.Function):
         return (*_scaled(ctx.gradients, gradients[0]), None)
 
 
-class _SampledCrossEntropy(torch.autograd.Function):
+class SampledCrossEntropy(torch.autograd.Function):
+    """`cross_entropy_sum` with a partition function that is estimated from a sample.
+
+    Each row has its own target, (rows, d) and (rows,); the sample, (samples, d), is shared. `hits`
+    is the index of a row's target in the sample, where it is masked, or -1.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -210,7 +198,7 @@ class SampledSoftmax(FullSoftmax):
         index = torch.full_like(self.bias, -1, dtype=torch.long)  # of each word in the sample
         index[negatives] = torch.arange(len(negatives), device=index.device)
         dtype, log_expected = states.dtype, self._distribution[1]
-        return sampled_cross_entropy_sum(
+        return SampledCrossEntropy.apply(  # pyright: ignore
             states,
             functional.embedding(targets, self.weight, sparse=self.by_row).to(dtype),
             self.bias[targets],

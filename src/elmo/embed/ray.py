@@ -10,7 +10,6 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,9 +142,14 @@ def find_files(sources: Sequence[str]) -> list[File]:
 
 def read_file(file: File, options: ReadOptions) -> Iterator[str]:
     """The texts of a file in order; one at an address is fetched to the cache of this machine."""
-    if not isinstance(file, Source):
-        file = replace(resolve([str(fetch(file))])[0], name=file)
-    yield from read_documents([file], options)
+    if isinstance(file, Source):
+        yield from read_documents([file], options)
+        return
+    copy = str(fetch(file))
+    try:
+        yield from read_documents(resolve([copy]), options)
+    except UserError as error:  # a message names the address, not the copy
+        raise UserError(str(error).replace(copy, file)) from None
 
 
 def refuse_existing(out: str) -> None:

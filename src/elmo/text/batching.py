@@ -495,11 +495,7 @@ def read_steps(
     skip: int = 0,
     mine: MicroBatches | None = None,
 ) -> Iterator[Step]:
-    """Read the micro-batches of this process, by default whole batches, from batch `skip` on.
-
-    A run that resumes skips the batches it has trained on: only their sizes are planned again,
-    nothing of their text is read.
-    """
+    """Read this process's micro-batches, by default whole batches, from batch `skip` on."""
     mine, window = mine or MicroBatches(), batching.window
     for group in plan(shards, batching, seed):
         windows = group.windows(window)

@@ -220,8 +220,7 @@ def train(
             for number, batch in enumerate(step.micro_batches):
                 if batch is None:  # fewer rows than micro-batches: none is left for this one
                     continue
-                # Each draws the random numbers of the whole batch and uses those of its rows, so
-                # that neither accumulation nor the number of processes changes the result.
+                # Each draws the random numbers of the whole batch, and uses those of its rows.
                 random = Randomness.of(settings.seed, position.step, model.device)
                 # The next window of the same texts starts from where the last one ended.
                 state = None if batch.starts else states[number]

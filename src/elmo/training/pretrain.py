@@ -251,15 +251,13 @@ def _run(
         torch.get_num_threads(),
     )  # fmt: skip
 
-    listeners: list[Listener] = []
-    if world.is_first:
-        listeners.append(JsonLog(folder / LOG, step))
-        if on_report is not None:
-            listeners.append(on_report)
+    write_log = JsonLog(folder / LOG, step) if world.is_first else None
 
     def tell_all(report: Report) -> None:
-        for listener in listeners:
-            listener(report)
+        if write_log is not None:
+            write_log(report)
+            if on_report is not None:
+                on_report(report)
 
     def keep_best(position: Position, evaluation: Evaluation | None) -> None:
         if world.is_first:
