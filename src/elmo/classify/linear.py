@@ -233,7 +233,7 @@ def _pool_block(words: Sequence[list[str]], model: BiLM) -> Tensor:
     width = 2 * model.config.width
     pooled = torch.zeros(len(words), 1 + model.config.layers, POOLED, width)
     # A plain average is mostly one of commas and articles: with 10 labels per class, five data sets
-    # gained 0.013 on average, AG News 0.04. Without counts, all words weigh the same.
+    # gained 0.010 on average, AG News 0.02. Without counts, all words weigh the same.
     counts = np.array(model.vocabulary.counts, np.float32)
     rareness = RARE / (RARE + counts / max(1, counts.sum()))
     rareness[UNKNOWN] = 1  # each of these words is rare
