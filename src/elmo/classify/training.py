@@ -237,17 +237,13 @@ def train(
         )  # fmt: skip
     if STILL_IMPROVING in stopped:
         log.warning("%s; more may be gained with a higher --epochs", stopped)
+    classifier = TextClassifier.from_parts(
+        loaded, labels, config, weights, ngrams=ngrams, elmo=elmo,
+        network=None if fitted is None else fitted.network,
+        task_vocabulary=None if fitted is None else fitted.vocabulary,
+    )  # fmt: skip
     return Trained(
-        classifier=TextClassifier.from_parts(
-            loaded,
-            labels,
-            config,
-            weights,
-            ngrams=ngrams,
-            elmo=elmo,
-            network=None if fitted is None else fitted.network,
-            task_vocabulary=None if fitted is None else fitted.vocabulary,
-        ),
+        classifier=classifier,
         history=[] if fitted is None else fitted.training.history,
         split=split,
         probabilities=probabilities,
