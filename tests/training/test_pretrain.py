@@ -358,7 +358,9 @@ def test_all_contradictions_are_reported_at_once(corpus_file, around, tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
-    config = tiny_config(learning_rate=1e38, clip=0.0, schedule="constant", warmup=0.0)
+    config = tiny_config(
+        learning_rate=1e30, weight_decay=1e30, clip=0.0, schedule="constant", warmup=0.0
+    )
     with pytest.raises(UserError, match="NaN or infinite at step"):
         pretrain([str(corpus_file)], tmp_path / "run", config, **around)
 
