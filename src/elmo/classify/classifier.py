@@ -33,15 +33,17 @@ from elmo.classify.features import (
     load_word_vectors,
     tokenize_texts,
 )
+from elmo.classify.label_sets import joined_labels, label_array
 from elmo.classify.linear import (
     NgramSVM,
     PooledRegression,
     linear_parts,
     linear_tensors,
     pooled_layers,
+    probabilities_of,
     weighted_sum,
 )
-from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, measure, most_confident_mistakes
+from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, evaluation_of
 from elmo.classify.network import ClassifierNetwork
 from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
 from elmo.errors import UserError, require_extra
@@ -231,7 +233,8 @@ def _inside(folder: Path, name: str) -> Path:
 class TextClassifier(Estimator[ClassifierConfig]):
     """Assigns one of several labels to each text: by its n-grams, and by the layers of a biLM.
 
-    Shaped like a scikit-learn classifier. Texts are strings or lists of words.
+    Shaped like a scikit-learn classifier. Texts are strings or lists of words. Trained on lists of
+    labels, it assigns none, one or several to each text: those of a probability above 0.5.
 
     Args:
         model: Folder of a biLM, or of official files; "default" is the one that comes with elmo.
@@ -261,6 +264,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
     """The weight of each part in the sum of their scores."""
     labels: tuple[str, ...]
     """The labels as they are saved."""
+    labels_separator: str | None
+    """What separates the labels of a text in files; None: each text has exactly one."""
 
     @classmethod
     def from_parts(
@@ -274,6 +279,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         elmo: PooledRegression | None = None,
         network: ClassifierNetwork | None = None,
         task_vocabulary: Vocabulary | None = None,
+        labels_separator: str | None = None,
     ) -> TextClassifier:
         """A classifier that has been trained already."""
         classifier = cls(config=config, device=str(language_model.model.device))
@@ -281,6 +287,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         classifier.ngrams, classifier.elmo, classifier.network = ngrams, elmo, network
         classifier.task_vocabulary, classifier.part_weights = task_vocabulary, dict(part_weights)
         classifier.config_, classifier.classes_ = config, np.array(labels)
+        classifier.labels_separator = labels_separator
         return classifier
 
     @classmethod
@@ -325,10 +332,13 @@ class TextClassifier(Estimator[ClassifierConfig]):
         return cls.from_parts(
             loaded, labels, config, part_weights,
             ngrams=ngrams, elmo=elmo, network=network, task_vocabulary=task_vocabulary,
+            labels_separator=description.labels_separator,
         )  # fmt: skip
 
     def fit(self, texts: Iterable[Text], labels: Iterable[Any]) -> TextClassifier:
         """Train on texts and their labels, of any type whose `str` tells them apart.
+
+        Labels are one per text; or a list, tuple or set per text, which may be empty.
 
         Returns:
             The classifier itself.
@@ -336,19 +346,13 @@ class TextClassifier(Estimator[ClassifierConfig]):
         from elmo.classify.training import train
 
         rows: list[Any] = several(texts)
-        values = list(labels)
-        names = [str(label) for label in values]
-        if len(rows) != len(values):
-            raise UserError(
-                f"expected one label per text, got {len(rows)} texts and {len(values)} labels"
-            )
+        names, value_of, separator = joined_labels(list(labels), len(rows))
         trained = train(
             open_model(self.model, self.device),
-            LabelledTexts(rows, names, [f"row {row}" for row in range(len(rows))]),
+            LabelledTexts(rows, names, [f"row {row}" for row in range(len(rows))], separator),
             self.config or ClassifierConfig(),
             word_vectors=load_word_vectors(self.word_vectors),
         ).classifier
-        value_of = dict(zip(names, values, strict=True))
         for name, value in vars(trained).items():
             if name not in self.get_params():
                 setattr(self, name, value)
@@ -356,15 +360,21 @@ class TextClassifier(Estimator[ClassifierConfig]):
         return self
 
     def predict(self, texts: Iterable[Text]) -> NDArray[Any]:
-        """The most probable label of each text, (texts,)."""
-        best = self.predict_proba(texts).argmax(1)
-        return self.classes_[best]
+        """The most probable label of each text, (texts,).
+
+        Of several labels per text: a tuple for each, the most probable label first, or none.
+        """
+        probabilities = self.predict_proba(texts)
+        if self.labels_separator is None:
+            return self.classes_[probabilities.argmax(1)]
+        return label_array(probabilities, self.classes_.tolist())
 
     def predict_proba(
         self, texts: Iterable[Text], on_texts: OnTexts | None = None
     ) -> NDArray[np.float32]:
         """The probability of each label, (texts, classes), in the order of `classes_`.
 
+        They sum to 1 for each text, unless texts have several labels.
         What else is in the call changes a text's probabilities by at most about 1e-6. A text
         without words gets the probabilities of zero vectors.
         """
@@ -398,7 +408,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
                 scores["network"][rows] = self.network(read).float().cpu()
                 if on_texts is not None:
                     on_texts(len(rows), int(read.lengths.sum()))
-        return weighted_sum(scores, self.part_weights).softmax(dim=1).numpy()
+        summed, several = weighted_sum(scores, self.part_weights), self.labels_separator is not None
+        return probabilities_of(summed, several=several).numpy()
 
     def _words(self, texts: Iterable[Text]) -> list[list[str]]:
         if not hasattr(self, "part_weights"):
@@ -406,7 +417,9 @@ class TextClassifier(Estimator[ClassifierConfig]):
         return tokenize_texts(self.language_model, several(texts))
 
     def score(self, texts: Sequence[Text], labels: Sequence[Any]) -> float:
-        """The accuracy of `predict`."""
+        """The accuracy of `predict`; of several labels per text, that of whole sets."""
+        if self.labels_separator is not None:
+            return self.evaluate(texts, labels).metrics.accuracy.value
         gold: NDArray[Any] = np.asarray(labels)
         return float((self.predict(texts) == gold).mean())
 
@@ -421,26 +434,23 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """Accuracy, precision, recall, F1, confusions, calibration and the worst mistakes.
 
         Args:
+            labels: As those of `fit`; several in one string are separated by `labels_separator`.
             locations: Where each text was read, for messages and mistakes.
             on_texts: Called with the number of texts and words that are done.
 
         Raises:
             UserError: If training did not have one of the labels.
         """
-        gold = encode_labels([str(label) for label in labels], self.labels, locations)
+        gold = encode_labels(labels, self.labels, locations, self.labels_separator)
         started = time.monotonic()
         words = self._words(texts)
         probabilities = self._predict_words(words, cached=True, on_texts=on_texts)
         pace = len(gold) / (time.monotonic() - started)
         shown = [text if isinstance(text, str) else " ".join(text) for text in texts]
-        mistakes = most_confident_mistakes(
-            probabilities, gold, shown, self.labels, locations=locations
-        )
-        return Evaluation(
-            measure(probabilities, gold, self.labels, rows_per_second=pace),
-            tuple(mistakes),
-            empty=tuple(row for row, text in enumerate(words) if not text),
-        )
+        return evaluation_of(
+            probabilities, gold, shown, self.labels, self.labels_separator, locations=locations,
+            rows_per_second=pace, empty=[row for row, text in enumerate(words) if not text],
+        )  # fmt: skip
 
     def save_pretrained(
         self,
@@ -470,6 +480,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
             labels=self.labels,
             bilm=save_bilm(folder, self.language_model, bilm, precision),
             config=self.config_,
+            labels_separator=self.labels_separator,
         )
         write_json(folder / DESCRIPTION, to_json(description))
         facts = {"labels": ", ".join(self.labels), "parts": ", ".join(self.part_weights)}
@@ -508,6 +519,7 @@ class ClassifierDescription:
     labels: tuple[str, ...]
     bilm: BiLMReference
     config: ClassifierConfig
+    labels_separator: str | None = None
 
 
 def describe_classifier(folder: Path) -> ClassifierDescription:
@@ -536,10 +548,10 @@ def describe_classifier(folder: Path) -> ClassifierDescription:
 def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
     """Write metrics and mistakes as JSON and the confusion matrix as a figure."""
     write_json(folder / f"metrics_{part}.json", to_json(evaluation.metrics))
-    write_json(
-        folder / f"mistakes_{part}.json", [to_json(mistake) for mistake in evaluation.mistakes]
-    )
-    if len(evaluation.metrics.classes) <= MAX_DENSE_LABELS and can_draw():
+    mistakes = [to_json(mistake) for mistake in evaluation.mistakes]
+    write_json(folder / f"mistakes_{part}.json", mistakes)
+    is_dense = len(evaluation.metrics.classes) <= MAX_DENSE_LABELS
+    if evaluation.metrics.confusion and is_dense and can_draw():
         from elmo.classify.plots import draw_confusion
 
         draw_confusion(evaluation.metrics, part, folder / f"confusion_{part}.png")

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,13 @@ class LabelOptions:
     label_column: str | None = None
     """Column of the label in csv, tsv, jsonl and parquet files: a name, or an index from 0.
     Default: the column named "label" or, of two columns without names, the first."""
+    labels_separator: str | None = None
+    """What separates the labels of a text that may have several, such as ";". Default: one each."""
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with these settings."""
+        if self.labels_separator == "":
+            yield "labels_separator: expected one or more characters, such as ';', got none"
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class LabelledTexts:
     """None where the labels are not known."""
     locations: list[str]
     """Where each text was read, such as "'news.csv', row 12"; a header is not counted."""
+    separator: str | None = None
+    """What separates the labels of one text; None: each text has exactly one."""
 
     def select(self, rows: Sequence[int]) -> LabelledTexts:
         """Only these rows, in this order."""
@@ -57,24 +66,48 @@ class LabelledTexts:
             [self.texts[row] for row in rows],
             None if self.labels is None else [self.labels[row] for row in rows],
             [self.locations[row] for row in rows],
+            self.separator,
         )
 
     @property
     def digest(self) -> str:
         """SHA-256 of texts and labels."""
-        content = json.dumps([self.texts, self.labels])
-        return hashlib.sha256(content.encode()).hexdigest()
+        content = [self.texts, self.labels, *([self.separator] if self.separator else [])]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """All labels that occur, as `label_names` orders them."""
+        sets = (split_labels(labels, self.separator) for labels in self.labels or ())
+        return label_names(label for labels in sets for label in labels)
+
+    def encoded(self, names: Sequence[str]) -> Rows:
+        """The class of each text, (texts,), or which labels it has, (texts, labels), 0 or 1."""
+        return encode_labels(self.labels or (), names, self.locations, self.separator)
+
+
+def split_labels(labels: str, separator: str | None) -> tuple[str, ...]:
+    """The labels in a cell of a table, each once; all of it is one label without a separator.
+
+    >>> split_labels("sports; money;sports", ";")
+    ('sports', 'money')
+    """
+    if separator is None:
+        return (labels,)
+    parts = (part.strip() for part in labels.split(separator))
+    return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def read_labelled(
     sources: Sequence[str] | str,
     options: ReadOptions | None = None,
     label_column: str | None = None,
+    labels_separator: str | None = None,
 ) -> LabelledTexts:
     """Read texts and their labels from tables or AG News.
 
-    Rows with an empty text are kept and their number is logged. A row without a label, or a first
-    row that looks like a header but has no known name, is an error.
+    Rows with an empty text are kept and their number is logged. A row without a label, unless texts
+    may have several, or a first row that looks like a header but has no known name, is an error.
     """
     options = options or ReadOptions()
     texts: list[str] = []
@@ -89,17 +122,19 @@ def read_labelled(
             texts.append(_on_one_line(text))
             labels.append(label.strip())
             locations.append(f"'{source.name}', row {row}")
-    if unlabelled := [place for label, place in zip(labels, locations, strict=True) if not label]:
+    unlabelled = [place for label, place in zip(labels, locations, strict=True) if not label]
+    if unlabelled and labels_separator is None:
         verb = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
             f"{len(unlabelled):,} of {len(labels):,} rows {verb} no label: "
             f"{_shortened(unlabelled)}; give every row a label, or leave it out"
         )
-    counts = Counter(labels)
-    counts.subtract(labels[row] for row in first_rows)
+    sets = [split_labels(label, labels_separator) for label in labels]
+    counts = Counter(label for some in sets for label in some)
+    counts.subtract(label for row in first_rows for label in sets[row])
     for row in first_rows:
         # One label that repeats shows that this is a column of classes, not of distinct values.
-        if not counts[labels[row]] and max(counts.values()) > 1:
+        if not any(counts[label] for label in sets[row]) and max(counts.values(), default=0) > 1:
             raise UserError(
                 f"{locations[row]} looks like a header, since no other row has the label "
                 f"{labels[row]!r:.80}; use --header yes if it is one, --header no if it is not"
@@ -109,7 +144,7 @@ def read_labelled(
         log.warning(
             "rows with an empty text: %d of %d (%s)", len(empty), len(texts), _shortened(empty)
         )
-    return LabelledTexts(texts, labels, locations)
+    return LabelledTexts(texts, labels, locations, labels_separator)
 
 
 def read_unlabelled(
@@ -224,9 +259,20 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def encode_labels(
-    labels: Sequence[str], names: Sequence[str], locations: Sequence[str] | None = None
+    labels: Sequence[Any],
+    names: Sequence[str],
+    locations: Sequence[str] | None = None,
+    separator: str | None = None,
 ) -> Rows:
-    """The class of each label, (rows,); labels that are not among `names` are an error."""
+    """The class of each text, (texts,), or with a separator its labels, (texts, labels), 0 or 1.
+
+    Labels that are not among `names` are an error.
+    """
+    if separator is not None:
+        from elmo.classify.label_sets import encode_sets
+
+        return encode_sets(labels, names, separator, locations)
+    labels = [str(label) for label in labels]
     classes = {name: index for index, name in enumerate(names)}
     unknown: dict[str, int] = {}
     for row, label in enumerate(labels):
@@ -252,7 +298,7 @@ def check_test_rows(train: LabelledTexts, test: LabelledTexts) -> None:
     from elmo.classify.linear import ngram_hashes
     from elmo.text.corpus import representative_phrase
 
-    encode_labels(test.labels or (), label_names(train.labels or ()), test.locations)
+    test.encoded(train.label_names)
     known, phrases = dict[str, int](), dict[int, int]()
     for row, words in enumerate(map(_folded, train.texts)):
         known.setdefault(words, row)
@@ -356,6 +402,10 @@ def _rows_by_class(
     """The rows of each class that occurs, shuffled; every class must have `least` rows."""
     if not len(classes):
         raise UserError("expected labelled rows, but there are none")
+    if classes.ndim == 2:  # of several labels the least frequent one
+        from elmo.classify.label_sets import strata
+
+        classes, names = strata(classes), None
     order = np.random.default_rng(seed).permutation(len(classes))
     grouped = order[np.argsort(classes[order], kind="stable")]
     by_class = np.split(grouped, np.flatnonzero(np.diff(classes[grouped])) + 1)

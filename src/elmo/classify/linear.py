@@ -158,7 +158,7 @@ def fit_ngrams(
     idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)
     matrix = tfidf(counts, idf)
 
-    def fit(rows: Rows | slice, strength: float) -> tuple[Floats, Floats]:
+    def fit_planes(rows: Rows | slice, classes: Rows, strength: float) -> tuple[Any, Any]:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import LinearSVC
 
@@ -168,7 +168,20 @@ def fit_ngrams(
             # With contradicting labels; the scores are then far more exact than they are good.
             warnings.simplefilter("ignore", ConvergenceWarning)
             machine.fit(matrix[rows], classes[rows])
-        weight, bias = machine.coef_.T, machine.intercept_
+        return machine.coef_.T, machine.intercept_
+
+    def fit(rows: Rows | slice, strength: float) -> tuple[Floats, Floats]:
+        if classes.ndim == 2:  # several labels per text: one plane each
+            weight = np.zeros((len(hashes), count), np.float32)
+            bias = np.full(count, -1, np.float32)  # of a label that none of the rows has
+            for label in range(count):
+                if classes[rows, label].min() == classes[rows, label].max():
+                    bias[label] = 1 if classes[rows, label].any() else -1
+                else:
+                    plane = fit_planes(rows, classes[:, label], strength)
+                    weight[:, label], bias[label] = plane[0][:, 0], plane[1][0]
+            return weight, bias
+        weight, bias = fit_planes(rows, classes, strength)
         if count == 2:  # one plane, of the second class
             weight, bias = np.hstack([-weight, weight]), np.array([-bias[0], bias[0]])
         return weight.astype(np.float32), bias.astype(np.float32)
@@ -324,15 +337,18 @@ def _fit_regression(
     units = (0.15 * variances + penalty).rsqrt()
     inputs, decay = inputs * units, (penalty * units**2)[:, None]
     weight = torch.zeros(inputs.shape[1], count, requires_grad=True)
-    frequency = torch.bincount(targets, minlength=count) / len(targets)
-    bias = frequency.clamp(min=1e-6).log().requires_grad_()
+    if targets.dim() == 2:
+        bias = targets.float().mean(0).logit(eps=1e-4).requires_grad_()
+    else:
+        frequency = torch.bincount(targets, minlength=count) / len(targets)
+        bias = frequency.clamp(min=1e-6).log().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=40, tolerance_grad=1e-4, line_search_fn="strong_wolfe"
     )
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        total = functional.cross_entropy(inputs @ weight + bias, targets, weight=class_weights)
+        total = loss_of(inputs @ weight + bias, targets, class_weights)
         total = total + (decay * weight**2).sum() / 2
         total.backward()
         return total
@@ -341,8 +357,47 @@ def _fit_regression(
     return weight.detach() * units[:, None], bias.detach()
 
 
+def loss_of(
+    scores: Tensor, targets: Tensor, weights: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """Mean cross-entropy of scores, (texts, classes); of several labels the sum of binary ones.
+
+    Args:
+        targets: the class of each text, (texts,), or which labels it has, (texts, classes).
+        weights: of the classes; of several labels, of their presence.
+        smoothing: fraction of the target probability that is spread evenly.
+    """
+    if targets.dim() == 1:
+        return functional.cross_entropy(scores, targets, weight=weights, label_smoothing=smoothing)
+    soft = targets.float() * (1 - smoothing) + smoothing / 2
+    total = functional.binary_cross_entropy_with_logits(
+        scores, soft, pos_weight=weights, reduction="sum"
+    )
+    return total / len(targets)
+
+
+def accuracy_of(scores: Tensor, targets: Tensor) -> float:
+    """Fraction of texts that are right; of several labels per text, F1 over all decisions."""
+    if targets.dim() == 1:
+        return float((scores.argmax(1) == targets).double().mean())
+    predicted = scores > 0
+    both = int(predicted.sum()) + int(targets.sum())
+    return 2 * int((predicted & (targets == 1)).sum()) / max(1, both)
+
+
+def probabilities_of(scores: Tensor, *, several: bool) -> Tensor:
+    """Of one label per text they sum to 1; of several, each label has its own."""
+    return scores.sigmoid() if several else scores.softmax(dim=1)
+
+
 def class_balance(classes: Rows, count: int) -> Tensor:
-    """Weights inverse to the frequency of each class; their mean over the texts is 1."""
+    """Weights inverse to the frequency of each class; their mean over the texts is 1.
+
+    Of several labels per text, (texts, labels): texts without a label per text that has it.
+    """
+    if classes.ndim == 2:
+        present = classes.sum(0)
+        return torch.from_numpy((len(classes) - present) / np.maximum(1, present)).float()
     frequency = np.bincount(classes, minlength=count)
     return torch.from_numpy(len(classes) / (count * np.maximum(1, frequency))).float()
 
@@ -371,10 +426,11 @@ def fit_part_weights(scores: Sequence[Tensor], targets: Tensor) -> tuple[float, 
 
     Args:
         scores: of each part, (texts, classes), of texts that it has not learned from.
-        targets: the class of each text, (texts,).
+        targets: the class of each text, (texts,), or which labels it has, (texts, classes).
     """
     stacked = torch.stack(list(scores))  # (parts, texts, classes)
-    stacked = stacked - stacked.mean(2, keepdim=True)
+    if targets.dim() == 1:  # a softmax ignores what all classes share; of several labels none does
+        stacked = stacked - stacked.mean(2, keepdim=True)
     units = stacked.std((1, 2), correction=0)
     units = torch.where(units > 1e-6, units, 1.0)  # scores that never differ
     stacked = stacked / units[:, None, None]
@@ -385,7 +441,7 @@ def fit_part_weights(scores: Sequence[Tensor], targets: Tensor) -> tuple[float, 
         optimizer.zero_grad()
         summed = torch.einsum("p,ptc->tc", logarithms.exp(), stacked)
         prior = (logarithms / WEIGHT_SPREAD).square().sum() / 2 / len(targets)
-        total = functional.cross_entropy(summed, targets) + prior
+        total = loss_of(summed, targets) + prior
         total.backward()
         return total
 
@@ -414,7 +470,7 @@ def _choose(
     for candidate in candidates:
         scores = held_out(candidate)
         (weight,) = fit_part_weights([scores[rows]], targets)
-        loss = float(functional.cross_entropy(weight * scores[rows], targets))
+        loss = float(loss_of(weight * scores[rows], targets))
         tried.append((loss, candidate, scores))
         if len(tried) > 2 and tried[-1][0] > tried[-2][0] > tried[-3][0]:
             break

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.optim import AdamW, Optimizer
 
 import elmo
 from elmo.bilm.model import Randomness
 from elmo.classify.config import ClassifierConfig, LearningConfig, upgraded
 from elmo.classify.features import TokenizedTexts, batches_by_length, shuffled_batches
+from elmo.classify.linear import accuracy_of, loss_of
 from elmo.classify.metrics import standard_error
 from elmo.classify.network import TextLayers
 from elmo.config import Json, check, from_json, to_json
@@ -499,20 +499,15 @@ class Task(NamedTuple):
 
     def loss(self, outputs: Tensor, rows: Rows, config: LearningConfig) -> Tensor:
         """Cross entropy of scores, (rows, classes)."""
-        return functional.cross_entropy(
-            outputs,
-            torch.from_numpy(self.classes[rows]).to(outputs.device),
-            weight=self.class_weights,
-            label_smoothing=config.label_smoothing,
-        )
+        targets = torch.from_numpy(self.classes[rows]).to(outputs.device)
+        return loss_of(outputs, targets, self.class_weights, config.label_smoothing)
 
     def development(self, network: LayerReader, phase: Phase) -> tuple[float, float, int]:
-        """Cross entropy without smoothing, and accuracy."""
+        """Cross entropy without smoothing, and accuracy or, of several labels, micro F1."""
         rows = self.split.development
         scores = scores_of(network, phase, rows, self.lengths)
         gold = torch.from_numpy(self.classes[rows]).to(scores.device)
-        accuracy = float((scores.argmax(1) == gold).double().mean())
-        return float(functional.cross_entropy(scores, gold)), accuracy, len(rows)
+        return float(loss_of(scores, gold)), accuracy_of(scores, gold), len(rows)
 
 
 class LossIsNaNError(UserError):

@@ -69,7 +69,7 @@ class Metrics:
     classes: tuple[ClassMetrics, ...]
     confusion: tuple[tuple[int, ...], ...]
     """Counts by label (row) and prediction (column); with more than 1,000 labels instead one
-    (label, prediction, count) for each count that is not 0."""
+    (label, prediction, count) for each count that is not 0. Empty for several labels per text."""
     calibration_error: float
     """Mean difference of confidence and accuracy over 15 bins of confidence."""
     brier: float
@@ -77,6 +77,9 @@ class Metrics:
     log_loss: float
     """Mean negative log-probability of the right label, in nats."""
     rows_per_second: float | None = None
+    micro: Averages | None = None
+    """Of several labels per text, over all decisions; accuracy is then that of whole sets (exact
+    match), and calibration error, Brier score and log loss are means over decisions."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,42 @@ def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_])
     return float(np.abs(differences).sum() / len(confidence))
 
 
+def confidences(
+    probabilities: Probabilities, gold: Ints, *, flat: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """How sure each decision is, and whether it is right: (texts,), or (texts, labels)."""
+    exact = probabilities.astype(np.float64)
+    if gold.ndim == 1:
+        return exact.max(1), exact.argmax(1) == gold
+    both = np.maximum(exact, 1 - exact), (exact > 0.5) == gold.astype(np.bool_)
+    return (both[0].ravel(), both[1].ravel()) if flat else both
+
+
+def evaluation_of(
+    probabilities: Probabilities,
+    gold: Ints,
+    texts: Sequence[str],
+    names: Sequence[str],
+    separator: str | None,
+    *,
+    locations: Sequence[str] | None = None,
+    rows_per_second: float | None = None,
+    empty: Sequence[int] = (),
+) -> Evaluation:
+    """Metrics and mistakes of texts with one label each or, with a separator, with several."""
+    if separator is None:
+        metrics = measure(probabilities, gold, names, rows_per_second=rows_per_second)
+        mistakes = most_confident_mistakes(probabilities, gold, texts, names, locations=locations)
+    else:
+        from elmo.classify.label_sets import measure_label_sets, wrong_label_sets
+
+        metrics = measure_label_sets(probabilities, gold, names, rows_per_second=rows_per_second)
+        mistakes = wrong_label_sets(
+            probabilities, gold, texts, names, separator, locations=locations
+        )
+    return Evaluation(metrics, tuple(mistakes), tuple(empty))
+
+
 def most_confident_mistakes(
     probabilities: Probabilities,
     gold: Ints,
@@ -263,7 +302,7 @@ def macro_f1(confusions: Ints) -> NDArray[np.float64]:
     """Mean F1 of the classes that occur or are predicted, of each (classes, classes) matrix."""
     true_and_predicted = confusions.sum(1) + confusions.sum(2)  # (matrices, classes)
     right = confusions.diagonal(axis1=1, axis2=2)  # (matrices, classes)
-    return _mean_f1(right, true_and_predicted)
+    return mean_f1(right, true_and_predicted)
 
 
 def bootstrap_macro_f1(confusion: Ints, seed: int) -> Estimate:
@@ -280,7 +319,7 @@ def bootstrap_macro_f1(confusion: Ints, seed: int) -> Estimate:
         size = min(at_a_time, RESAMPLES - first)
         drawn = random.multinomial(confusion.sum(), rates, size)
         scores.append(macro_f1(drawn.reshape(size, *confusion.shape)))
-    return _percentiles(float(macro_f1(confusion[None])[0]), np.concatenate(scores))
+    return percentiles(float(macro_f1(confusion[None])[0]), np.concatenate(scores))
 
 
 def _bootstrap_cells(cells: Ints, counts: Ints, classes: int, seed: int) -> Estimate:
@@ -291,20 +330,20 @@ def _bootstrap_cells(cells: Ints, counts: Ints, classes: int, seed: int) -> Esti
     def score(drawn: Ints) -> float:
         both = sum(np.bincount(side, weights=drawn, minlength=classes) for side in cells)
         of_right = np.bincount(cells[0][right], weights=drawn[right], minlength=classes)
-        return float(_mean_f1(of_right[None], np.asarray(both)[None])[0])
+        return float(mean_f1(of_right[None], np.asarray(both)[None])[0])
 
     rates = counts / counts.sum()
     scores = [score(random.multinomial(counts.sum(), rates)) for _ in range(RESAMPLES)]
-    return _percentiles(score(counts), np.array(scores))
+    return percentiles(score(counts), np.array(scores))
 
 
-def _mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> NDArray[np.float64]:
+def mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> NDArray[np.float64]:
     """Mean over classes from the counts of right rows, and of true plus predicted rows."""
     scores = 2 * right / np.maximum(1, both)  # (matrices, classes)
     return scores.sum(1) / np.maximum(1, (both > 0).sum(1))
 
 
-def _percentiles(value: float, scores: NDArray[np.float64]) -> Estimate:
+def percentiles(value: float, scores: NDArray[np.float64]) -> Estimate:
     tail = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(scores, [tail, 100 - tail])
     return Estimate(value, float(low), float(high))

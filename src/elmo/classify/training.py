@@ -34,8 +34,6 @@ from elmo.classify.data import (
     check_test_rows,
     cross_validation,
     development_split,
-    encode_labels,
-    label_names,
     printable,
     read_labelled,
 )
@@ -57,6 +55,7 @@ from elmo.classify.linear import (
     fit_pooled,
     held_out_rows,
     pooled_layers,
+    probabilities_of,
     weighted_sum,
 )
 from elmo.classify.loop import (
@@ -79,8 +78,8 @@ from elmo.classify.loop import (
 from elmo.classify.metrics import (
     Evaluation,
     calibration_error,
-    measure,
-    most_confident_mistakes,
+    confidences,
+    evaluation_of,
     standard_error,
 )
 from elmo.classify.network import ClassifierNetwork
@@ -163,8 +162,8 @@ def train(
     config = replace(config, parts="+".join(parts))
     if data.labels is None:
         raise UserError("expected labelled texts to learn from, but these have no labels")
-    labels, learning, model = label_names(data.labels), config.learning, loaded.model
-    classes = encode_labels(data.labels, labels, data.locations)
+    labels, learning, model = data.label_names, config.learning, loaded.model
+    classes, several = data.encoded(labels), data.separator is not None
     words = tokenize_texts(loaded, data.texts)
     model.requires_grad_(False)
     balanced = learning.class_weights == "balanced"
@@ -207,22 +206,21 @@ def train(
         held_out["network"] = scores["network"][split.development]
 
     gold = torch.from_numpy(classes[split.development])
-    weights = dict(
-        zip(parts, fit_part_weights([held_out[part] for part in parts], gold), strict=True)
-    )
+    part_weights = fit_part_weights([held_out[part] for part in parts], gold)
+    weights = dict(zip(parts, part_weights, strict=True))
     plain, calibrated = (
-        weighted_sum(held_out, some).softmax(1).numpy()
+        probabilities_of(weighted_sum(held_out, some), several=several).numpy()
         for some in (dict.fromkeys(parts, 1.0), weights)
     )
     before, after = (
-        calibration_error(some.max(1).astype(np.float64), some.argmax(1) == gold.numpy())
+        calibration_error(*confidences(some, gold.numpy(), flat=True))
         for some in (plain, calibrated)
     )
-    probabilities = weighted_sum(scores, weights).softmax(dim=1).numpy()
+    probabilities = probabilities_of(weighted_sum(scores, weights), several=several).numpy()
     stopped = "the linear parts are solved exactly" if fitted is None else fitted.training.stopped
-    accuracy = float((probabilities.argmax(1) == classes)[split.train].mean())
-    most_frequent = float(np.bincount(classes).max() / len(classes))
-    seen = float((calibrated.argmax(1) == gold.numpy()).mean())
+    accuracy = float(confidences(probabilities, classes)[1][split.train].mean())
+    most_frequent = 0.0 if several else float(np.bincount(classes).max() / len(classes))
+    seen = float(confidences(calibrated, gold.numpy())[1].mean())
     # Of texts that are learned by heart, train accuracy says nothing.
     if min(accuracy - 0.05, seen - standard_error(seen, len(gold))) < most_frequent:
         log.warning(
@@ -241,19 +239,14 @@ def train(
         loaded, labels, config, weights, ngrams=ngrams, elmo=elmo,
         network=None if fitted is None else fitted.network,
         task_vocabulary=None if fitted is None else fitted.vocabulary,
+        labels_separator=data.separator,
     )  # fmt: skip
     return Trained(
-        classifier=classifier,
-        history=[] if fitted is None else fitted.training.history,
-        split=split,
-        probabilities=probabilities,
-        held_out=calibrated,
-        classes=classes,
-        calibration=(before, after),
+        classifier, [] if fitted is None else fitted.training.history, split, probabilities,
+        held_out=calibrated, classes=classes, calibration=(before, after), stopped=stopped,
         seconds=time.monotonic() - started if checkpoints is None else checkpoints.seconds,
-        stopped=stopped,
         trouble=None if fitted is None else fitted.training.trouble,
-    )
+    )  # fmt: skip
 
 
 class FittedNetwork(NamedTuple):
@@ -343,6 +336,7 @@ def train_classifier(
     test: Sequence[str] | str = (),
     read: ReadOptions | None = None,
     label_column: str | None = None,
+    labels_separator: str | None = None,
     word_vectors: Path | str | None = None,
     reference: bool = False,
     precision: Precision = "fp32",
@@ -366,6 +360,7 @@ def train_classifier(
         test: labelled files to evaluate on at the end.
         read: how to read the files.
         label_column: the column with the labels.
+        labels_separator: what separates the labels of a text; default: each text has one.
         word_vectors: a file of vectors to initialise task embeddings from.
         reference: name the biLM's folder instead of copying the biLM.
         precision: of the saved weights.
@@ -385,8 +380,8 @@ def train_classifier(
         describe_classifier(out)  # refuses a folder that is not one of ours
     loaded = open_model(model, device)
     bilm = loaded.path or Path(model)
-    data = read_labelled(sources, read, label_column)
-    test_data = read_labelled(test, read, label_column) if test else None
+    data = read_labelled(sources, read, label_column, labels_separator)
+    test_data = read_labelled(test, read, label_column, labels_separator) if test else None
     if test_data is not None:
         check_test_rows(data, test_data)
     vectors = load_word_vectors(word_vectors)
@@ -420,10 +415,9 @@ def _evaluations(
         ("development", split.development, trained.held_out),
     ):
         some, gold = data.select(rows.tolist()), trained.classes[rows]
-        mistakes = most_confident_mistakes(
-            probabilities, gold, some.texts, names, locations=some.locations
+        evaluations[part] = evaluation_of(
+            probabilities, gold, some.texts, names, data.separator, locations=some.locations
         )
-        evaluations[part] = Evaluation(measure(probabilities, gold, names), tuple(mistakes), ())
     if test is not None:
         evaluations["test"] = trained.classifier.evaluate(
             test.texts, test.labels or (), locations=test.locations
@@ -481,9 +475,10 @@ def classifier_card(
         f"{one.macro.f1:.4f} | {one.calibration_error:.4f} |"
         for part, one in ((part, one.metrics) for part, one in evaluations.items())
     )
+    accuracy = "accuracy" if classifier.labels_separator is None else "exact match"
     quality = f"""## Quality
 
-| part | rows | accuracy | 95% interval | precision | recall | F1 | calibration error |
+| part | rows | {accuracy} | 95% interval | precision | recall | F1 | calibration error |
 |---|---|---|---|---|---|---|---|
 {rows}
 

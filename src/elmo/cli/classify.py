@@ -47,6 +47,7 @@ def classify_train_command() -> Command:
         [
             "ag_news --model runs/news --out runs/topics --test ag_news:test",
             "mail.csv --label-column folder --out runs/mail --mix function",
+            "news.csv --label-column topics --labels-separator ';' --out runs/topics",
             "ag_news --out runs/tuned --fine-tune-epochs 2",
             "ag_news --out runs/glove --word-vectors glove.6B.100d.txt",
         ],
@@ -56,12 +57,8 @@ def classify_train_command() -> Command:
     add_model(command)
     command.option("--test SOURCE ...", "Labelled texts to measure on.")
     add_training(command)
-    command.option(
-        "--saved-precision fp32|bf16",
-        "Of the weights in the folder (default: fp32).",
-        default="fp32",
-        rare=True,
-    )
+    command.option("--saved-precision fp32|bf16", "Of the weights in the folder (default: fp32).",
+                   default="fp32", rare=True)  # fmt: skip
     shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
     aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
     command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)
@@ -72,34 +69,22 @@ def classify_train_command() -> Command:
 def add_training(command: Command) -> None:
     """Options of every training on top of a biLM: vectors, device, what is written, how often."""
     command.option("--fresh", "Start over: delete what the folder holds.")
-    command.option(
-        "--word-vectors FILE",
-        "Initialise task embeddings from this file (word2vec or GloVe format); its first "
-        "400,000 words get one.",
-        type=Path,
-    )
+    vectors = "Initialise task embeddings from this file (word2vec or GloVe format); its first "
+    command.option("--word-vectors FILE", f"{vectors}400,000 words get one.", type=Path)
     add_device(command)
-    command.option(
-        "--tensorboard",
-        "Write TensorBoard logs of the network's training to OUT.tensorboard (extra: track).",
-        rare=True,
-    )
+    logs = "Write TensorBoard logs of the network's training to OUT.tensorboard (extra: track)."
+    command.option("--tensorboard", logs, rare=True)
     command.option(
         "--reference", "Refer to the biLM by path and checksum, do not copy it.", rare=True
     )
-    command.option(
-        "--checkpoint-minutes N",
-        "How often to save the training state (default: 1).",
-        type=float,
-        default=1.0,
-        rare=True,
-    )
+    saving = "How often to save the training state (default: 1)."
+    command.option("--checkpoint-minutes N", saving, type=float, default=1.0, rare=True)
 
 
 def _add_table(command: Command) -> None:
     """Which columns hold the text and the label, as `args.read` and `args.labels`."""
     add_reading(command)
-    command.settings("labels", LabelOptions(), "label_column", section="labels")
+    command.settings("labels", LabelOptions(), "label_column labels_separator", section="labels")
 
 
 def run_train(args: Arguments) -> int:
@@ -110,25 +95,17 @@ def run_train(args: Arguments) -> int:
     set_device(args.device, args.threads)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         run = train_classifier(
-            args.sources,
-            args.model,
-            args.out,
-            args.config,
-            test=args.test,
-            read=args.read,
-            label_column=args.labels.label_column,
-            reference=args.reference,
-            precision=args.saved_precision,
-            device=args.device,
-            command=args.command_line,
+            args.sources, args.model, args.out, args.config, test=args.test, read=args.read,
+            label_column=args.labels.label_column, labels_separator=args.labels.labels_separator,
+            reference=args.reference, precision=args.saved_precision, device=args.device,
+            command=args.command_line, word_vectors=args.word_vectors, fresh=args.fresh,
             on_report=training_progress(display, args, "accuracy"),
             on_texts=embedding_progress(display, "texts read by the biLM"),
-            word_vectors=args.word_vectors,
-            fresh=args.fresh,
             checkpoint_minutes=args.checkpoint_minutes,
-        )
+        )  # fmt: skip
     trained, network = run.trained, run.trained.classifier.network
     mix = None if network is None else network.mix
+    before, after = trained.calibration
     if args.json:
         print_json(
             {
@@ -136,9 +113,7 @@ def run_train(args: Arguments) -> int:
                 "part_weights": trained.classifier.part_weights,
                 "mix_weights": mix and mix.weights,
                 "gamma": mix and mix.gamma,
-                "calibration_error": dict(
-                    zip(("before", "after"), trained.calibration, strict=True)
-                ),
+                "calibration_error": {"before": before, "after": after},
                 "stopped": trained.stopped,
                 "seconds": trained.seconds,
                 "history": [asdict(report) for report in trained.history],
@@ -151,14 +126,11 @@ def run_train(args: Arguments) -> int:
         for mistake in run.evaluations["development"].mistakes[:LABELS_TO_CHECK]:
             if mistake.probability > 0.9:
                 print(f"check the label: {mistake_line(mistake)}")
-        parts = ", ".join(
-            f"{name} {one:.3f}" for name, one in trained.classifier.part_weights.items()
-        )
+        weights = trained.classifier.part_weights.items()
+        parts = ", ".join(f"{name} {weight:.3f}" for name, weight in weights)
         print(f"weights of the parts: {parts}")
-        before, after = trained.calibration
-        print(
-            f"calibration error on held-out texts: {before:.4f} before weighting, {after:.4f} after"
-        )
+        shown = f"{before:.4f} before weighting, {after:.4f} after"
+        print(f"calibration error on held-out texts: {shown}")
         print_ending(mix, trained.stopped, trained.seconds, run.folder)
     return exit_code(trained.trouble)
 
@@ -220,17 +192,10 @@ def classify_evaluate_command() -> Command:
     )
     command.option("SOURCE ...", LABELLED, name="sources")
     add_model(command, classifier=True)
-    command.option(
-        "--out FOLDER",
-        "Folder for metrics and mistakes as JSON, and the confusion matrix as a picture.",
-        type=Path,
-    )
-    command.option(
-        "--mistakes N",
-        "How many of the most confident mistakes to print (default: 5).",
-        type=int,
-        default=5,
-    )
+    files = "Folder for metrics and mistakes as JSON, and the confusion matrix as a picture."
+    command.option("--out FOLDER", files, type=Path)
+    mistakes = "How many of the most confident mistakes to print (default: 5)."
+    command.option("--mistakes N", mistakes, type=int, default=5)
     add_device(command)
     _add_table(command)
     return command
@@ -248,7 +213,8 @@ def run_evaluate(args: Arguments) -> int:
     if args.out is not None:
         claim_folder(args.out)
     classifier = TextClassifier.from_pretrained(args.model, device=args.device)
-    data = read_labelled(args.sources, args.read, args.labels.label_column)
+    separator = args.labels.labels_separator or classifier.labels_separator
+    data = read_labelled(args.sources, args.read, args.labels.label_column, separator)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         pace = Pace(embedding_progress(display), len(data.texts))
         evaluation = classifier.evaluate(
@@ -276,22 +242,24 @@ def mistake_line(mistake: Mistake) -> str:
 
 def print_metrics(metrics: Metrics, name: str) -> None:
     """Print a line of totals, and a table by class with the confusion matrix."""
-    accuracy, macro_f1 = metrics.accuracy, metrics.macro_f1
+    accuracy, macro_f1, micro = metrics.accuracy, metrics.macro_f1, metrics.micro
     print(
-        f"{name}: {metrics.count:,} rows, accuracy {accuracy.value:.4f} "
+        f"{name}: {metrics.count:,} rows, {'accuracy' if micro is None else 'exact match'} "
+        f"{accuracy.value:.4f} "
         f"({accuracy.low:.4f} to {accuracy.high:.4f}), macro F1 {macro_f1.value:.4f} "
         f"({macro_f1.low:.4f} to {macro_f1.high:.4f}), calibration error "
         f"{metrics.calibration_error:.4f}"
     )
     labels = [scores.label for scores in metrics.classes]
-    shown = labels if len(labels) <= MOST_COLUMNS else []  # more are in the files
+    shown = labels if len(labels) <= MOST_COLUMNS and metrics.confusion else []  # see the files
     rows: list[list[str]] = []
     for index, scores in enumerate(metrics.classes):
         values = [f"{value:.4f}" for value in (scores.precision, scores.recall, scores.f1)]
         confused = metrics.confusion[index] if shown else ()
         counts = [f"{count:,}" for count in (scores.support, *confused)]
         rows.append([scores.label, *values, *counts])
-    for title, mean in (("macro", metrics.macro), ("weighted", metrics.weighted)):
+    means = {"micro": micro, "macro": metrics.macro, "weighted": metrics.weighted}
+    for title, mean in ((title, mean) for title, mean in means.items() if mean is not None):
         rows.append([title, *(f"{value:.4f}" for value in (mean.precision, mean.recall, mean.f1))])
     print_table(rows, ["", "precision", "recall", "F1", "rows", *shown])
     print()
@@ -302,18 +270,16 @@ def classify_predict_command() -> Command:
     command = Command(
         "classify predict",
         run_predict,
-        "Print the label of each text, and how probable each label is.",
+        "Print the label or labels of each text, and how probable each label is.",
         [
             '"Oil prices fell on Monday as supply fears eased ."',
             "--files mail.csv --column body --model runs/mail --json",
         ],
     )
-    command.option(
-        "[TEXT ...]", "Texts in quotes; '-': one per line of standard input.", name="texts"
-    )
-    command.option(
-        "--files FILE ...", "Files with one text per line or row; every line gets a label."
-    )
+    texts = "Texts in quotes; '-': one per line of standard input."
+    command.option("[TEXT ...]", texts, name="texts")
+    files = "Files with one text per line or row; every line gets a label."
+    command.option("--files FILE ...", files)
     add_model(command, classifier=True)
     command.option("--explain", "Show what each word contributes to the label (Shapley values).")
     add_device(command)
@@ -325,6 +291,7 @@ def run_predict(args: Arguments) -> int:
     """Print a line or an object per text."""
     from elmo.classify.classifier import TextClassifier
     from elmo.classify.data import read_unlabelled
+    from elmo.classify.label_sets import label_sets
     from elmo.explore.shapley import contributions
     from elmo.language_model import UnknownWords
     from elmo.runtime import set_device
@@ -343,15 +310,18 @@ def run_predict(args: Arguments) -> int:
         words = classifier.language_model.words(text)
         rate, is_empty = unknown.add(words), not words
         probabilities = dict(zip(classifier.labels, row.tolist(), strict=True))
-        label = max(probabilities, key=lambda name: probabilities[name])
+        separator = classifier.labels_separator
+        (labels,) = label_sets(row[None], classifier.labels, several=separator is not None)
         if args.json:
-            details = {"label": label, "probabilities": probabilities, "empty": is_empty}
+            which = {"label": labels[0]} if separator is None else {"labels": labels}
+            details = {**which, "probabilities": probabilities, "empty": is_empty}
             if args.explain and not is_empty:
                 details["contributions"] = asdict(contributions(classifier, text))
             print_json({"text": text, **details, "unknown_rate": rate})
         else:
             shown = "(no words)" if is_empty else safe(str(text))
-            print(f"{safe(label)}\t{probabilities[label]:.3f}\t{shown}", flush=True)
+            chances = " ".join(f"{probabilities[label]:.3f}" for label in labels)
+            print(f"{safe((separator or '').join(labels))}\t{chances}\t{shown}", flush=True)
             if args.explain and not is_empty:
                 explained = contributions(classifier, text)
                 pairs = zip(explained.words, explained.values, strict=True)
