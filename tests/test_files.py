@@ -262,7 +262,7 @@ def test_a_deletion_that_is_cut_short_leaves_nothing_under_the_name(tmp_path, mo
     (folder / "a").write_text("a")
     (folder / "b").write_text("b")
 
-    def cut_short(path: Path) -> None:
+    def cut_short(path: Path, *, ignore_errors: bool) -> None:
         (path / "a").unlink()
         raise KeyboardInterrupt
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from argparse import Namespace
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ from elmo.training.loop import StepReport
 
 
 def test_of_many_epochs_one_in_ten_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    show = training_progress(ProgressDisplay(""))
+    show = training_progress(ProgressDisplay(""), Namespace(tensorboard=False), "accuracy")
     for epoch in range(1, 35):
         show(
             EpochReport(

@@ -306,9 +306,8 @@ def without(name: str) -> Callable[[BiLM], None]:
 
 
 def no_skip(model: BiLM) -> None:
-    for stack in model.directions:
-        stack.skip = False
-    object.__setattr__(model.config, "skip", False)
+    for part in (model, *model.directions):
+        part.first_skip = model.config.layers
 
 
 MISTAKES: dict[

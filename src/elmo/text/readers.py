@@ -488,7 +488,8 @@ def _open_table(path: Path) -> Generator[Any]:
         try:
             # As dictionaries: a value that a thousand rows share is held once. 600 bytes can spell
             # a thousand rows of 4 MB, which would otherwise be unpacked to gigabytes at once.
-            names = parquet.read_schema(unpacked).names
+            fields = parquet.read_schema(unpacked)
+            names = [field.name for field in fields if not arrow.types.is_nested(field.type)]
             with parquet.ParquetFile(unpacked, read_dictionary=names) as table:
                 yield table
         except UserError:
