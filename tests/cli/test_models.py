@@ -45,6 +45,9 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["language"] == "en"
     for words in (["show"], ["show", "runs/news"], ["list"], ["show", "manylangs/xx"]):
         assert main(["models", *words]) == 2
+    capsys.readouterr()
+    assert main(["models", "show", "manylang/de"]) == main(["download", "manylang/de"]) == 2
+    assert capsys.readouterr().err.count("did you mean 'manylangs/de'?") == 2
 
 
 @pytest.mark.usefixtures("cache")

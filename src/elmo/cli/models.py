@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from elmo.cli.display import print_json, print_table
 from elmo.cli.main import Arguments, Command
+from elmo.config import nearest
 from elmo.errors import UserError
 
 
@@ -27,6 +28,13 @@ def models_command() -> Command:
     return command
 
 
+def _no_model(name: str) -> UserError:
+    from elmo.registry.catalogue import public_models
+
+    guess = nearest(name.lower(), public_models())
+    return UserError(f"{name}: not the name of a public model{guess}; see elmo models")
+
+
 def run_models(args: Arguments) -> int:
     """Print a table, or one model."""
     from elmo.registry.cache import is_here, models_folder
@@ -37,7 +45,7 @@ def run_models(args: Arguments) -> int:
             raise UserError("expected elmo models, or elmo models show NAME")
         model = find_model(args.words[1])
         if model is None:
-            raise UserError(f"{args.words[1]}: not the name of a public model; see elmo models")
+            raise _no_model(args.words[1])
         if args.json:
             print_json({**asdict(model), "here": is_here(model)})
             return 0
@@ -128,7 +136,7 @@ def run_download(args: Arguments) -> int:
     for name in args.names:
         folder = download_model(name, fresh=args.fresh or args.forget, forget=args.forget)
         if folder is None:
-            raise UserError(f"{name}: not the name of a public model; see elmo models")
+            raise _no_model(name)
         folders[name] = str(folder)
     if args.json:
         print_json(folders)
