@@ -162,6 +162,8 @@ def test_threads_are_set_and_devices_checked(monkeypatch: pytest.MonkeyPatch) ->
         torch.set_num_threads(before)
     with pytest.raises(UserError, match="cannot be used here"):
         set_device("cuda:77", None)
+    with pytest.raises(UserError, match="device 'hpu' cannot be used here"):
+        set_device("hpu", None)  # torch knows the name, but fails to import its module
     with pytest.raises(UserError, match="--threads: expected 1 to 1,024"):
         set_device("cpu", 0)
 

@@ -114,7 +114,7 @@ def set_device(device: str, threads: int | None) -> None:
 
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {device!r} cannot be used here: {reason}") from None
     if device.partition(":")[0] == "meta":

@@ -178,9 +178,10 @@ def run(
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
         texts: list[str] = []
+        encoding = environment.get("PYTHONIOENCODING", "utf-8")
         for stream in (out, err):
             stream.seek(0)
-            texts.append(stream.read(1 << 22).decode("utf-8", "replace"))
+            texts.append(stream.read(1 << 22).decode(encoding, "replace"))
         spent = time.monotonic() - started
         return Result(os.waitstatus_to_exitcode(status), *texts, spent, folder, hung)
 
