@@ -90,6 +90,13 @@ def atomic_folder(path: Path) -> Generator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def expanded(name: Path | str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # ~nobody
+        raise UserError(f"'{name}': there is no user of this name; check the path") from None
+
+
 def remove_folder(path: Path) -> None:
     """Delete a folder. If the process dies meanwhile, nothing is left under its name."""
     doomed = temporary_path(path)

@@ -21,7 +21,7 @@ from elmo.bilm.softmax import slices
 from elmo.config import BILM, SHIPPED, Json, check, from_json
 from elmo.errors import UserError
 from elmo.evaluate import CONFUSIONS, Evaluation, evaluate, perplexity
-from elmo.files import atomic_folder, sha256, write_text
+from elmo.files import atomic_folder, expanded, sha256, write_text
 from elmo.model_folder import (
     CARD,
     CONFIG,
@@ -688,7 +688,7 @@ def model_path(name_or_path: Path | str, shipped: Path = BILM) -> Path:
         raise UserError(f"expected the name or path of a model, got {name_or_path!r:.60}")
     if str(name_or_path) == SHIPPED:
         return shipped
-    path = Path(name_or_path).expanduser()
+    path = expanded(name_or_path)
     return path if path.is_dir() else download_model(name_or_path) or path
 
 

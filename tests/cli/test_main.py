@@ -312,3 +312,10 @@ def test_the_shipped_model_is_the_default(tmp_path: Path) -> None:
 def test_elmo_scores_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "Oil prices fell .", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["perplexity"] < 1000
+
+
+def test_odd_names_get_a_short_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "~nosuchuser/model"]) == 2
+    assert "there is no user of this name" in capsys.readouterr().err
+    assert main(["score", "Oil .", "--model", "x" * 9000]) == 2
+    assert len(capsys.readouterr().err) < 4000

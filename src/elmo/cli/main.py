@@ -44,6 +44,7 @@ from typing import (
 import elmo
 from elmo.config import BILM, CLASSIFIER, SHIPPED, Json, from_json, from_text, nearest, to_json
 from elmo.errors import ConfigError, UserError
+from elmo.files import expanded
 from elmo.runtime import keep_freed_memory
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import allow_tokenizer
@@ -222,7 +223,7 @@ def _clean_ends() -> Generator[None]:
 def _tell(message: str, code: int) -> int:
     from elmo.cli.display import safe
 
-    lines = [safe(line) for line in message.splitlines()]
+    lines = [safe(line[:2000] + " …" * (len(line) > 2000)) for line in message.splitlines()]
     sys.stderr.write("elmo: " + "\n".join(lines) + "\n")
     return code
 
@@ -641,7 +642,7 @@ def model_argument(name: str, shipped: Path = BILM) -> Path | str:
     """What was typed for a model; an address stays text, since a path would lose a slash of it."""
     if name in (SHIPPED, "news"):
         return shipped
-    return name if "://" in name else Path(name).expanduser()
+    return name if "://" in name else expanded(name)
 
 
 def take_model(args: Arguments, words: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from elmo.errors import UserError
+from elmo.files import expanded
 from elmo.text import readers
 from elmo.text.config import ReadOptions
 from elmo.text.readers import content_suffix
@@ -167,11 +168,7 @@ def _resolve_one(name: str) -> list[Source]:
         if remote.is_address(name):
             addresses = remote.find_addresses(name)
             return [replace(_file(remote.fetch(file)), name=file) for file in addresses]
-    try:
-        path = Path(name).expanduser()
-    except RuntimeError:  # ~nobody
-        raise UserError(f"'{name}': there is no user of this name; check the path") from None
-    if path.is_dir():
+    if (path := expanded(name)).is_dir():
         files = _files_below(path)
         shown = ", ".join(str(file.relative_to(path)) for file in files[:5])
         more = f" and {len(files) - 5:,} more" if len(files) > 5 else ""
