@@ -62,8 +62,10 @@ def test_an_embedder_by_name(embedder) -> None:
     again = pickle.loads(pickle.dumps(embedder))
     np.testing.assert_array_equal(again.encode("Oil fell ."), embedder.encode("Oil fell ."))
     assert len(pickle.dumps(embedder)) < 10_000
-    with pytest.warns(DeprecationWarning, match="precision is now dtype"):
-        elmo.Embedder.from_pretrained(precision="fp32")
+    for name in ("fp32", "float32"):
+        with pytest.warns(DeprecationWarning, match="precision is now dtype"):
+            old = elmo.Embedder.from_pretrained(precision=name)  # pyright: ignore
+        assert old.model.compute_dtype == torch.float32
     with pytest.raises(elmo.UserError, match="float32, bfloat16 or auto"):
         elmo.Embedder.from_pretrained(dtype="float16")  # pyright: ignore
     half = elmo.Embedder.from_pretrained(dtype=torch.bfloat16)

@@ -177,3 +177,5 @@ def test_bf16_is_used_where_it_is_asked_for_or_the_processor_has_it(monkeypatch)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
     assert compute_precision("auto", cpu) == torch.bfloat16
     assert compute_precision("fp32", cpu) == torch.float32
+    with pytest.raises(UserError, match="expected float32, bfloat16 or auto, got 'fp16'"):
+        compute_precision("fp16", cpu)

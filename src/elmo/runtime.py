@@ -132,6 +132,8 @@ def compute_precision(wanted: str, device: torch.device) -> torch.dtype:
     """The dtype of matrix products: for "auto", bf16 where the hardware multiplies it."""
     import torch
 
+    if wanted not in ("fp32", "bf16", "auto"):
+        raise UserError(f"dtype: expected float32, bfloat16 or auto, got {wanted!r}")
     if wanted == "fp32" or (wanted == "auto" and not has_bf16_units(device)):
         return torch.float32
     return torch.bfloat16

@@ -464,12 +464,9 @@ def _unpickled(
 def _compute_dtype(dtype: Dtype, precision: Precision | None, device: torch.device) -> torch.dtype:
     if precision is not None:
         warn("precision is now dtype: float32, bfloat16 or auto", DeprecationWarning, stacklevel=3)
-        return compute_precision(precision, device)
+        dtype = precision
     name = str(dtype).removeprefix("torch.")
-    name = {"float32": "fp32", "bfloat16": "bf16"}.get(name, name)
-    if name not in ("fp32", "bf16", "auto"):
-        raise UserError(f"dtype: expected float32, bfloat16 or auto, got {dtype!r}")
-    return compute_precision(name, device)
+    return compute_precision({"float32": "fp32", "bfloat16": "bf16"}.get(name, name), device)
 
 
 def to_tensors(vectors: Any) -> Any:
