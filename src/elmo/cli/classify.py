@@ -38,27 +38,25 @@ LABELS_TO_CHECK = 5
 
 
 def classify_train_command() -> Command:
-    """What `elmo classify train` accepts."""
-    command = Command(
-        "classify train",
-        run_train,
-        "Train a text classifier on top of a biLM, and measure it on train and test. The same "
-        "command resumes a training that was stopped.",
-        [
-            "ag_news --model runs/news --out runs/topics --test ag_news:test",
-            "mail.csv --label-column folder --out runs/mail --mix function",
-            "news.csv --label-column topics --labels-separator ';' --out runs/topics",
-            "ag_news --out runs/tuned --fine-tune-epochs 2",
-            "ag_news --out runs/glove --word-vectors glove.6B.100d.txt",
-        ],
-    )
-    command.option("SOURCE ...", LABELLED, name="sources")
-    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
+    page = f"""
+        Train a text classifier on top of a biLM, and measure it on train and test. The same
+        command resumes a training that was stopped.
+
+        elmo classify train ag_news --model runs/news --out runs/topics --test ag_news:test
+        elmo classify train mail.csv --label-column folder --out runs/mail --mix function
+        elmo classify train news.csv --label-column topics --labels-separator ';' --out runs/topics
+        elmo classify train ag_news --out runs/tuned --fine-tune-epochs 2
+        elmo classify train ag_news --out runs/glove --word-vectors glove.6B.100d.txt
+
+        SOURCE ...  {LABELLED}
+        --out FOLDER  Folder to write; must be new (required).
+        --test SOURCE ...  Labelled texts to measure on.
+    """
+    command = Command("classify train", run_train, page)
     add_model(command)
-    command.option("--test SOURCE ...", "Labelled texts to measure on.")
     add_training(command)
-    command.option("--saved-precision fp32|bf16", "Of the weights in the folder (default: fp32).",
-                   default="fp32", rare=True)  # fmt: skip
+    saved = "--saved-precision fp32|bf16=fp32  Of the weights in the folder."
+    command.options(saved, rare=True)
     shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
     aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
     command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)
@@ -68,17 +66,21 @@ def classify_train_command() -> Command:
 
 def add_training(command: Command) -> None:
     """Options of every training on top of a biLM: vectors, device, what is written, how often."""
-    command.option("--fresh", "Start over: delete what the folder holds.")
-    vectors = "Initialise task embeddings from this file (word2vec or GloVe format); its first "
-    command.option("--word-vectors FILE", f"{vectors}400,000 words get one.", type=Path)
+    command.options("""
+        --fresh  Start over: delete what the folder holds.
+        --word-vectors FILE  Initialise task embeddings from this file (word2vec or GloVe format);
+            its first 400,000 words get one.
+    """)
     add_device(command)
-    logs = "Write TensorBoard logs of the network's training to OUT.tensorboard (extra: track)."
-    command.option("--tensorboard", logs, rare=True)
-    command.option(
-        "--reference", "Refer to the biLM by path and checksum, do not copy it.", rare=True
+    command.options(
+        """
+        --tensorboard  Write TensorBoard logs of the network's training to OUT.tensorboard (extra:
+            track).
+        --reference  Refer to the biLM by path and checksum, do not copy it.
+        --checkpoint-minutes X=1  How often to save the training state.
+        """,
+        rare=True,
     )
-    saving = "How often to save the training state (default: 1)."
-    command.option("--checkpoint-minutes N", saving, type=float, default=1.0, rare=True)
 
 
 def _add_table(command: Command) -> None:
@@ -88,7 +90,6 @@ def _add_table(command: Command) -> None:
 
 
 def run_train(args: Arguments) -> int:
-    """Train, show progress, print the metrics."""
     from elmo.classify.training import train_classifier
     from elmo.runtime import set_device
 
@@ -183,26 +184,25 @@ def training_progress(
 
 
 def classify_evaluate_command() -> Command:
-    """What `elmo classify evaluate` accepts."""
-    command = Command(
-        "classify evaluate",
-        run_evaluate,
-        "Measure a classifier on labelled texts: metrics, confusions, its most confident mistakes.",
-        ["ag_news:test", "mail.csv --label-column folder --model runs/mail --out figures"],
-    )
-    command.option("SOURCE ...", LABELLED, name="sources")
+    page = f"""
+        Measure a classifier on labelled texts: metrics, confusions, its most confident mistakes.
+
+        elmo classify evaluate ag_news:test
+        elmo classify evaluate mail.csv --label-column folder --model runs/mail --out figures
+
+        SOURCE ...  {LABELLED}
+        --out FOLDER  Folder for metrics and mistakes as JSON, and the confusion matrix as a
+            picture.
+        --mistakes N=5  How many of the most confident mistakes to print.
+    """
+    command = Command("classify evaluate", run_evaluate, page)
     add_model(command, classifier=True)
-    files = "Folder for metrics and mistakes as JSON, and the confusion matrix as a picture."
-    command.option("--out FOLDER", files, type=Path)
-    mistakes = "How many of the most confident mistakes to print (default: 5)."
-    command.option("--mistakes N", mistakes, type=int, default=5)
     add_device(command)
     _add_table(command)
     return command
 
 
 def run_evaluate(args: Arguments) -> int:
-    """Measure, print, write the files asked for."""
     from elmo.classify.classifier import TextClassifier, write_evaluation
     from elmo.classify.data import read_labelled
     from elmo.embed.embedder import Pace
@@ -235,7 +235,6 @@ def run_evaluate(args: Arguments) -> int:
 
 
 def mistake_line(mistake: Mistake) -> str:
-    """Where a text is, its label, and what was predicted."""
     predicted = f"{mistake.predicted} ({mistake.probability:.3f})"
     return safe(f"{mistake.place}: {mistake.gold}, predicted {predicted}")
 
@@ -266,29 +265,24 @@ def print_metrics(metrics: Metrics, name: str) -> None:
 
 
 def classify_predict_command() -> Command:
-    """What `elmo classify predict` accepts."""
-    command = Command(
-        "classify predict",
-        run_predict,
-        "Print the label or labels of each text, and how probable each label is.",
-        [
-            '"Oil prices fell on Monday as supply fears eased ."',
-            "--files mail.csv --column body --model runs/mail --json",
-        ],
-    )
-    texts = "Texts in quotes; '-': one per line of standard input."
-    command.option("[TEXT ...]", texts, name="texts")
-    files = "Files with one text per line or row; every line gets a label."
-    command.option("--files FILE ...", files)
+    page = """
+        Print the label or labels of each text, and how probable each label is.
+
+        elmo classify predict "Oil prices fell on Monday as supply fears eased ."
+        elmo classify predict --files mail.csv --column body --model runs/mail --json
+
+        [TEXT ...]  Texts in quotes; '-': one per line of standard input.
+        --files FILES ...  Files with one text per line or row; every line gets a label.
+        --explain  Show what each word contributes to the label (Shapley values).
+    """
+    command = Command("classify predict", run_predict, page)
     add_model(command, classifier=True)
-    command.option("--explain", "Show what each word contributes to the label (Shapley values).")
     add_device(command)
     add_reading(command)
     return command
 
 
 def run_predict(args: Arguments) -> int:
-    """Print a line or an object per text."""
     from elmo.classify.classifier import TextClassifier
     from elmo.classify.data import read_unlabelled
     from elmo.classify.label_sets import label_sets

@@ -14,23 +14,19 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def completion_command() -> Command:
-    """What `elmo completion` accepts."""
-    command = Command(
-        "completion",
-        run_completion,
-        "Print a script that completes commands, options and files in your shell.",
-        [
-            "bash > ~/.local/share/bash-completion/completions/elmo",
-            "zsh > ~/.zfunc/_elmo",
-            "fish > ~/.config/fish/completions/elmo.fish",
-        ],
-    )
-    command.option("SHELL", "bash, zsh or fish.", name="shell", choices=SHELLS)
+    page = """
+        Print a script that completes commands, options and files in your shell.
+
+        elmo completion bash > ~/.local/share/bash-completion/completions/elmo
+        elmo completion zsh > ~/.zfunc/_elmo
+        elmo completion fish > ~/.config/fish/completions/elmo.fish
+    """
+    command = Command("completion", run_completion, page)
+    command.option("SHELL", "bash, zsh or fish.", choices=SHELLS)
     return command
 
 
 def run_completion(args: Arguments) -> int:
-    """Print the script."""
     print({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](all_flags()))
     return 0
 

@@ -16,27 +16,23 @@ if TYPE_CHECKING:
 
 
 def check_command() -> Command:
-    """What `elmo check` accepts."""
-    command = Command(
-        "check",
-        run_check,
-        "Inspect a corpus: what is wrong with it, its words, and the time and memory that training "
-        "on it takes. The exit code is 1 if something prevents a training.",
-        ["ag_news", "'corpus/*.jsonl' --column body --preset characters --epochs 2"],
-    )
-    command.option("SOURCE ...", SOURCES, name="sources")
-    command.option("--no-estimate", "Do not time a few training steps.")
-    command.option(
-        "--speed N",
-        "Words per second, if you know it (default: measured in a few seconds).",
-        type=float,
-    )
+    page = f"""
+        Inspect a corpus: what is wrong with it, its words, and the time and memory that training
+        on it takes. The exit code is 1 if something prevents a training.
+
+        elmo check ag_news
+        elmo check 'corpus/*.jsonl' --column body --preset characters --epochs 2
+
+        SOURCE ...  {SOURCES}
+        --no-estimate  Do not time a few training steps.
+        --speed X  Words per second, if you know it (default: measured in a few seconds).
+    """
+    command = Command("check", run_check, page)
     add_preset(command, "epochs hidden window min_count max_vocabulary held_out_share column")
     return command
 
 
 def run_check(args: Arguments) -> int:
-    """Inspect the text, estimate the training, print both and what to do."""
     from elmo.text.inspect import find, inspect
     from elmo.text.sources import resolve
     from elmo.training.estimate import estimate

@@ -51,7 +51,6 @@ def print_table(rows: Sequence[Sequence[str]], columns: Sequence[str] = ()) -> N
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"
@@ -79,7 +78,6 @@ class Display:
             self._live.stop()
 
     def line(self, text: str) -> None:
-        """Print a line."""
         self._console.print(safe(text), highlight=False, soft_wrap=True, markup=False)
 
 
@@ -113,8 +111,6 @@ class ProgressDisplay(Display):
 def embedding_progress(
     display: ProgressDisplay, what: str = "texts"
 ) -> Callable[[EmbeddingReport], None]:
-    """Progress display for embedding texts, or words."""
-
     def show(report: EmbeddingReport) -> None:
         of = "" if report.total is None else f" of {report.total:,}"
         left = "" if report.seconds_left is None else f"  {clock(report.seconds_left)} left"

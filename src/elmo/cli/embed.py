@@ -26,43 +26,26 @@ SOURCES = "Files with one text per line or row, patterns, folders, addresses, '-
 
 
 def embed_command() -> Command:
-    """What `elmo embed` accepts."""
-    command = Command(
-        "embed",
-        run_embed,
-        "Write the vectors of texts to a file. The same command resumes a job that was stopped.",
-        [
-            "texts.txt --out vectors.npz",
-            "ag_news:test --out words.h5 --output tokens --layer all --model runs/news",
-            "--words --out vocabulary.hdf5 --model runs/news",
-        ],
-    )
-    command.option("[SOURCE ...]", f"{SOURCES} Blank lines are skipped.", name="sources")
-    command.option(
-        "--out FILE",
-        "File to write: .npz, .parquet, .h5, .hdf5, or for other programs .npy, .csv, .tsv.",
-        type=Path,
-        required=True,
-    )
-    command.option("--fresh", "Start over: delete what an unfinished job has left.")
+    page = f"""
+        Write the vectors of texts to a file. The same command resumes a job that was stopped.
+
+        elmo embed texts.txt --out vectors.npz
+        elmo embed ag_news:test --out words.h5 --output tokens --layer all --model runs/news
+        elmo embed --words --out vocabulary.hdf5 --model runs/news
+
+        [SOURCE ...]  {SOURCES} Blank lines are skipped.
+        --out FILE  File to write: .npz, .parquet, .h5, .hdf5, or for other programs .npy, .csv,
+            .tsv (required).
+        --fresh  Start over: delete what an unfinished job has left.
+        --words  Write vectors of words without context: those of a vocabulary file (one word per
+            line), or the model's. With .h5 or .hdf5 in the layout of official programs.
+        --engine local|ray=local  ray: the cluster at $RAY_ADDRESS, or this machine's cores (extra:
+            ray); reads fsspec addresses (s3://…), writes a folder of Parquet files.
+    """
+    command = Command("embed", run_embed, page)
+    text = "For ray: processes that hold the model (default: one per core of the cluster)."
+    command.options(f"--workers N  {text}", rare=True)
     add_model(command)
-    command.option(
-        "--words",
-        "Write vectors of words without context: those of a vocabulary file (one word per line), "
-        "or the model's. With .h5 or .hdf5 in the layout of official programs.",
-    )
-    command.option(
-        "--engine local|ray",
-        "ray: the cluster at $RAY_ADDRESS, or this machine's cores (extra: ray); reads "
-        "fsspec addresses (s3://…), writes a folder of Parquet files.",
-        default="local",
-    )
-    command.option(
-        "--workers N",
-        "For ray: processes that hold the model (default: one per core of the cluster).",
-        type=int,
-        rare=True,
-    )
     add_tokenizer(command)
     add_device(command, precision=True)
     command.settings(
@@ -73,7 +56,6 @@ def embed_command() -> Command:
 
 
 def run_embed(args: Arguments) -> int:
-    """Write the file, show progress, say what was written."""
     from elmo.embed.files import check_vector_file, embed_text, embed_words
     from elmo.runtime import set_device
 
@@ -138,21 +120,17 @@ def _embed_with_ray(args: Arguments) -> int:
 
 
 def neighbours_command() -> Command:
-    """What `elmo neighbours` accepts."""
-    command = Command(
-        "neighbours",
-        run_neighbours,
-        "Find the words of a corpus that are nearest in meaning to a word in its sentence.",
-        [
-            'bank "He sat on the bank of the river ." --corpus ag_news',
-            'court "She won on clay court ." --model runs/news --corpus ag_news --same-word',
-        ],
-    )
-    command.option("WORD", "A word of the sentence.", name="word")
-    command.option(
-        "SENTENCE", "In quotes; equal texts of the corpus are left out.", name="sentence"
-    )
-    command.option("--corpus SOURCE ...", f"Where to search. {SOURCES}", required=True)
+    page = f"""
+        Find the words of a corpus that are nearest in meaning to a word in its sentence.
+
+        elmo neighbours bank "He sat on the bank of the river ." --corpus ag_news
+        elmo neighbours court "She won on clay court ." --corpus ag_news --same-word
+
+        WORD  A word of the sentence.
+        SENTENCE  In quotes; equal texts of the corpus are left out.
+        --corpus SOURCE ...  Where to search (required). {SOURCES}
+    """
+    command = Command("neighbours", run_neighbours, page)
     add_model(command)
     add_tokenizer(command)
     add_device(command, precision=True)
@@ -164,7 +142,6 @@ def neighbours_command() -> Command:
 
 
 def run_neighbours(args: Arguments) -> int:
-    """Print one line per neighbour below the sentence, or an object."""
     from elmo.embed.neighbours import find_neighbours
     from elmo.runtime import set_device
     from elmo.text.sources import read_documents, resolve
@@ -194,42 +171,28 @@ def run_neighbours(args: Arguments) -> int:
 
 
 def static_command() -> Command:
-    """What `elmo static` accepts."""
     from elmo.static.contextual import ContextualConfig
     from elmo.static.train import SkipGramConfig, SvdConfig
 
     methods = {"svd": SvdConfig(), "skipgram": SkipGramConfig(), "contextual": ContextualConfig()}
-    command = Command(
-        "static",
-        run_static,
-        "Make static word vectors (SVD, skip-gram, or the mean of a word's contextual vectors) and "
-        "write them in word2vec format.",
-        [
-            "ag_news --out vectors.txt",
-            "ag_news --method skipgram --window 8 --out vectors.bin",
-            "ag_news --method contextual --model runs/news --layer 1 --out distilled.txt",
-        ],
-    )
-    command.option("SOURCE ...", SOURCES, name="sources")
-    command.option(
-        "--out FILE",
-        "File to write: .txt or .vec for text, .bin for the binary format.",
-        type=Path,
-        required=True,
-    )
-    command.option(
-        f"--method {'|'.join(methods)}",
-        "svd: counts of pairs, factorised; skipgram: trained as word2vec is; contextual: the mean "
-        "over a word's occurrences of what a biLM makes of it (default: svd).",
-        default="svd",
-    )
+    page = f"""
+        Make static word vectors (SVD, skip-gram, or the mean of a word's contextual vectors) and
+        write them in word2vec format.
+
+        elmo static ag_news --out vectors.txt
+        elmo static ag_news --method skipgram --window 8 --out vectors.bin
+        elmo static ag_news --method contextual --model runs/news --layer 1 --out distilled.txt
+
+        SOURCE ...  {SOURCES}
+        --out FILE  File to write: .txt or .vec for text, .bin for the binary format (required).
+        --method svd|skipgram|contextual=svd  svd: counts of pairs, factorised; skipgram: trained
+            as word2vec is; contextual: the mean over a word's occurrences of what a biLM makes
+            of it.
+        --held-out-share X=0.02  Fraction of the texts left out: those that elmo pretrain validates
+            on.
+    """
+    command = Command("static", run_static, page)
     add_model(command)
-    command.option(
-        "--held-out-share N",
-        "Fraction of the texts left out: those that elmo pretrain validates on (default: 0.02).",
-        type=float,
-        default=0.02,
-    )
     add_cache(command)
     command.settings(
         "config",
@@ -244,7 +207,6 @@ def static_command() -> Command:
 
 
 def run_static(args: Arguments) -> int:
-    """Train the vectors, show progress, say what was written."""
     from elmo.files import writing
     from elmo.static.train import train_static
     from elmo.text.word_vectors import check_word_vector_file

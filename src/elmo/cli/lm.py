@@ -17,32 +17,24 @@ if TYPE_CHECKING:
 
 
 def score_command() -> Command:
-    """What `elmo score` accepts."""
-    command = Command(
-        "score",
-        run_score,
-        "Print the log-probability of each word of a text, in both directions; in bits, its "
-        "negative is the surprisal of reading studies.",
-        [
-            '"Oil prices fell on Monday ."',
-            "--files sentences.txt --model runs/news --json",
-            "--files items.txt --format tsv --unit bits",
-        ],
-    )
+    page = """
+        Print the log-probability of each word of a text, in both directions; in bits, its negative
+        is the surprisal of reading studies.
+
+        elmo score "Oil prices fell on Monday ."
+        elmo score --files sentences.txt --model runs/news --json
+        elmo score --files items.txt --format tsv --unit bits
+
+        --format table|tsv|json=table  table: to read; tsv: a line per word, for R or pandas; json:
+            as --json.
+        --unit nats|bits=nats  Of log-probabilities; JSON is in nats.
+    """
+    command = Command("score", run_score, page)
     add_texts(command)
-    command.option(
-        "--format table|tsv|json",
-        "table: to read; tsv: a line per word, for R or pandas; json: as --json (default: table).",
-        default="table",
-    )
-    command.option(
-        "--unit nats|bits", "Of log-probabilities (default: nats). JSON is in nats.", default="nats"
-    )
     return command
 
 
 def run_score(args: Arguments) -> int:
-    """Print a table, lines or an object per text."""
     from elmo.language_model import UnknownWords
 
     texts = require_texts(read_texts(args))
@@ -82,28 +74,21 @@ def _print_score(scored: TextScore, scale: float) -> None:
 
 
 def predict_command() -> Command:
-    """What `elmo predict` accepts."""
-    command = Command(
-        "predict",
-        run_predict,
-        "Find words for a blank, written ___, from the words before it, after it, and both.",
-        [
-            '"Oil ___ fell on Monday ."',
-            'runs/news "She [MASK] home ." --blank "[MASK]" --top 3 --json',
-        ],
-    )
+    page = """
+        Find words for a blank, written ___, from the words before it, after it, and both.
+
+        elmo predict "Oil ___ fell on Monday ."
+        elmo predict runs/news "She [MASK] home ." --blank "[MASK]" --top 3 --json
+
+        --top N=10  How many words to show.
+        --blank BLANK=___  What marks a blank; of several, each takes the others for unknown.
+    """
+    command = Command("predict", run_predict, page)
     add_texts(command)
-    command.option("--top N", "How many words to show (default: 10).", type=int, default=10)
-    command.option(
-        "--blank BLANK",
-        "What marks a blank (default: ___); of several, each takes the others for unknown.",
-        default=BLANK,
-    )
     return command
 
 
 def run_predict(args: Arguments) -> int:
-    """Print a table per blank or an object per text."""
     from elmo.language_model import predict
 
     texts = require_texts(read_texts(args))
@@ -132,16 +117,13 @@ def _print_prediction(prediction: Prediction) -> None:
 
 
 def generate_command() -> Command:
-    """What `elmo generate` accepts."""
-    command = Command(
-        "generate",
-        run_generate,
-        "Continue a prompt, or write what comes before it; without a prompt, write a whole text.",
-        [
-            '"Oil prices" --temperature 0.8 --top-p 0.9',
-            'runs/news "on Monday ." --direction backward --seed 7',
-        ],
-    )
+    page = """
+        Continue a prompt, or write what comes before it; without a prompt, write a whole text.
+
+        elmo generate "Oil prices" --temperature 0.8 --top-p 0.9
+        elmo generate runs/news "on Monday ." --direction backward --seed 7
+    """
+    command = Command("generate", run_generate, page)
     add_texts(command, "PROMPT")
     shown = "direction length temperature top_k top_p seed"
     command.settings("generation", GenerationConfig(), shown)
@@ -149,7 +131,6 @@ def generate_command() -> Command:
 
 
 def run_generate(args: Arguments) -> int:
-    """Print a text or an object per prompt."""
     from elmo.language_model import generate
 
     prompts = read_texts(args) or [""]

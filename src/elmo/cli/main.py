@@ -248,7 +248,6 @@ class Leaf(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the field."""
         return self.path.rpartition(".")[2]
 
 
@@ -258,15 +257,13 @@ class Command:
     Args:
         name: As it is typed after `elmo`, such as `classify train`.
         run: Takes the parsed arguments and returns the exit code.
-        summary: First paragraph of the help page.
-        examples: Command lines that work, without `elmo` and the name.
+        page: What it does; after a blank line, command lines that work; then what `options` takes.
     """
 
-    def __init__(
-        self, name: str, run: Callable[[Arguments], int], summary: str, examples: Sequence[str]
-    ) -> None:
+    def __init__(self, name: str, run: Callable[[Arguments], int], page: str) -> None:
         self.name, self.run = name, run
-        self._summary, self._examples = summary, examples
+        summary, examples, *options = textwrap.dedent(page).strip().split("\n\n")
+        self._summary, self._examples = " ".join(summary.split()), examples
         self._parser = _Parser(prog=f"elmo {name}", add_help=False, allow_abbrev=False)
         self._shown: list[tuple[str, str, bool, bool]] = []
         self._settings: dict[str, tuple[str, Callable[[Arguments], object]]] = {}
@@ -274,38 +271,49 @@ class Command:
         self._shown_leaves: list[Leaf] = []
         for flag in ("--json", "--quiet", "--help", "--help-all"):
             self._parser.add_argument(flag, action="store_true")
+        for block in options:
+            self.options(block)
+
+    def options(self, page: str, *, rare: bool = False) -> None:
+        """Add options and arguments, one per line: what `option` takes, two spaces apart.
+
+        What is indented belongs to the line above. `rare`: listed by `--help-all` only.
+        """
+        lines = textwrap.dedent(page).strip().replace("\n ", " ").splitlines()
+        for spec, _, help in (line.partition("  ") for line in lines):
+            self.option(spec, " ".join(help.split()), rare=rare)
 
     def option(
-        self,
-        spec: str,
-        help: str,
-        *,
-        name: str | None = None,
-        rare: bool = False,
-        required: bool = False,
-        **options: Any,
+        self, spec: str, help: str, *, name: str = "", rare: bool = False, **options: Any
     ) -> None:
         """Add an option or a positional argument.
 
         Args:
-            spec: As the help page shows it: `--quiet`, `--out FOLDER`, `--to elmo|official`,
-                `--test SOURCE ...`, `TEXT`, `[MODEL]`, `SOURCE ...`, `[SOURCE ...]`.
-            help: One sentence.
-            name: The attribute of the parsed arguments, if it is not that of the flag.
-            rare: Listed by `--help-all` only.
-            required: For options; arguments in brackets may be left out.
-            options: `type` and `default`, as argparse takes them.
+            spec: As the help page shows it: `--quiet`, `--out FOLDER`, `--test SOURCE ...`, `TEXT`,
+                `[MODEL]`, `SOURCE ...`, `[SOURCE ...]`; `--top N=10` and `--to elmo|official=elmo`
+                with a default. FOLDER and FILE are paths, N is a whole number, X any number.
+            help: One sentence; it ends in "(required)" if the option must be there.
+            name: The attribute of the parsed arguments, if it is not that of the flag, or the
+                argument in lower case, in the plural if there may be many.
+            options: `type`, `default` and `choices`, as argparse takes them.
         """
+        spec, _, default = spec.partition("=")
+        if default:
+            options["default"] = default
+            help = f"{help.removesuffix('.')} (default: {default})."
         first, *words = spec.strip("[]").split()
-        many = bool(words) and words[-1] == "..."
+        kind, many, required = (words or [first])[0], words[-1:] == ["..."], "(required)" in help
+        if kind in TYPES:
+            options.setdefault("type", TYPES[kind])
         if not spec.startswith("-"):
             nargs = {"[": "*" if many else "?"}.get(spec[0], "+" if many else None)
-            self._parser.add_argument(str(name), metavar=first, nargs=nargs, **options)
+            name = name or first.lower() + "s" * many
+            self._parser.add_argument(name, metavar=first, nargs=nargs, **options)
         else:
             if not words:
                 options["action"] = "store_true"
-            elif "|" in words[0]:
-                options["choices"] = words[0].split("|")
+            elif "|" in kind:
+                options["choices"] = kind.split("|")
             if many:
                 options |= {"nargs": "+" if required else "*", "default": []}
             flags = dict.fromkeys([first, f"--{first[2:].replace('-', '_')}"])
@@ -465,7 +473,7 @@ class Command:
         usage += [spec for spec, _, required, _ in shown if required]
         lines = [f"usage: elmo {' '.join([self.name, *usage, '[options]'])}", ""]
         lines += [*textwrap.wrap(self._summary, HELP_WIDTH), ""]
-        lines += [f"  elmo {self.name} {example}".rstrip() for example in self._examples]
+        lines += [f"  {example.strip()}" for example in self._examples.splitlines()]
         blocks = (arguments, options, settings, always)
         for title, block in zip(
             ("arguments", "options", "settings", "always"), blocks, strict=True
@@ -486,7 +494,6 @@ class _Parser(argparse.ArgumentParser):
 
     @property
     def flags(self) -> set[str]:
-        """All options it knows."""
         return set(self._option_string_actions)
 
     def parse(self, argv: Sequence[str]) -> Arguments:
@@ -572,7 +579,7 @@ def add_preset(command: Command, shown: str) -> None:
 
         return settings_of(args.start_from)
 
-    command.option(f"--preset {'|'.join(PRESETS)}", "Settings to start from.", default="default")
+    command.options(f"--preset {'|'.join(PRESETS)}=default  Settings to start from.")
     command.settings("config", PretrainConfig(), shown, choose=starting)
 
 
@@ -583,25 +590,19 @@ def add_reading(command: Command, shown: str = "column") -> None:
 
 def add_cache(command: Command) -> None:
     """Where prepared corpora are, as `args.cache`."""
-    command.option(
-        "--cache FOLDER",
-        "Where prepared corpora are kept (default: $ELMO_CACHE or ~/.cache/elmo).",
-        type=Path,
-        rare=True,
-    )
+    text = "Where prepared corpora are kept (default: $ELMO_CACHE or ~/.cache/elmo)."
+    command.options(f"--cache FOLDER  {text}", rare=True)
 
 
 def add_device(command: Command, *, precision: bool = False) -> None:
     """Where to compute, as `args.device`, `args.threads` and `args.precision`."""
-    command.option("--device DEVICE", "cpu, cuda, cuda:1, … (default: cpu)", default="cpu")
-    command.option("--threads N", "CPU threads (default: one per core).", type=int)
+    command.options("""
+        --device DEVICE=cpu  cpu, cuda, cuda:1, ….
+        --threads N  CPU threads (default: one per core).
+    """)
     if precision:
-        choices = ("fp32", "bf16", "auto")
-        command.option(
-            f"--precision {'|'.join(choices)}",
-            "Of the matrix products; auto: bf16 where the processor is made for it.",
-            default="fp32",
-        )
+        text = "Of the matrix products; auto: bf16 where the processor is made for it."
+        command.options(f"--precision fp32|bf16|auto=fp32  {text}")
 
 
 def add_model(command: Command, *, classifier: bool = False) -> None:
@@ -618,12 +619,10 @@ def add_model(command: Command, *, classifier: bool = False) -> None:
 
 def add_tokenizer(command: Command) -> None:
     """How texts are cut into words, as `args.tokenizer`."""
-    command.option(
-        "--tokenizer NAME",
-        "model: as in training; whitespace: the text is tokenized already, cut at spaces; "
-        "spacy:LANGUAGE, or a function of yours as MODULE:FUNCTION (default: model).",
-        default="model",
-    )
+    command.options("""
+        --tokenizer NAME=model  model: as in training; whitespace: the text is tokenized already,
+            cut at spaces; spacy:LANGUAGE, or a function of yours as MODULE:FUNCTION.
+    """)
 
 
 def add_texts(command: Command, what: str = "TEXT") -> None:
@@ -633,7 +632,7 @@ def add_texts(command: Command, what: str = "TEXT") -> None:
         "Texts in quotes; '-': one per line of standard input. A model folder may come first.",
         name="texts",
     )
-    command.option("--files FILES ...", "Files with one text per line, or in column 'text'.")
+    command.options("--files FILES ...  Files with one text per line, or in column 'text'.")
     add_model(command)
     add_tokenizer(command)
 
@@ -643,6 +642,11 @@ def model_argument(name: str, shipped: Path = BILM) -> Path | str:
     if name in (SHIPPED, "news"):
         return shipped
     return name if "://" in name else expanded(name)
+
+
+TYPES: dict[str, Callable[[str], Any]] = {
+    "FILE": Path, "FOLDER": Path, "MODEL": model_argument, "N": int, "X": float,
+}  # fmt: skip
 
 
 def take_model(args: Arguments, words: list[str]) -> list[str]:

@@ -11,20 +11,23 @@ from elmo.errors import UserError
 
 
 def models_command() -> Command:
-    """What `elmo models` accepts."""
-    command = Command(
-        "models",
-        run_models,
-        "List the public ELMo models that can be named wherever a model is accepted, or show all "
-        "that is known of one. Nothing is downloaded.",
-        ["", "--language de", "--search wikipedia", "show manylangs/de"],
-    )
+    page = """
+        List the public ELMo models that can be named wherever a model is accepted, or show all
+        that is known of one. Nothing is downloaded.
+
+        elmo models
+        elmo models --language de
+        elmo models --search wikipedia
+        elmo models show manylangs/de
+
+        --language CODE  Those of a language: de, German, zh, …
+        --family NAME  Those of one source: allenai, nlpl, embeddia, manylangs, …
+        --search TEXT  Those whose name, language or corpus holds this text.
+        --here  Those in the cache only.
+    """
+    command = Command("models", run_models, page)
     command.option("[show NAME ...]", "Show one model in full.", name="words")
-    command.option("--language CODE", "Those of a language: de, German, zh, …")
-    command.option("--family NAME", "Those of one source: allenai, nlpl, embeddia, manylangs, …")
-    command.option("--search TEXT", "Those whose name, language or corpus holds this text.")
-    command.option("--here", "Those in the cache only.")
-    command.option("--markdown", "As the table of docs/public-models.md.", rare=True)
+    command.options("--markdown  As the table of docs/public-models.md.", rare=True)
     return command
 
 
@@ -36,7 +39,6 @@ def _no_model(name: str) -> UserError:
 
 
 def run_models(args: Arguments) -> int:
-    """Print a table, or one model."""
     from elmo.registry.cache import is_here, models_folder
     from elmo.registry.catalogue import choose_models, find_model
 
@@ -110,26 +112,22 @@ def shortened(text: str, width: int) -> str:
 
 
 def download_command() -> Command:
-    """What `elmo download` accepts."""
-    command = Command(
-        "download",
-        run_download,
-        "Download models to the cache ($ELMO_CACHE), where they are found without a network. The "
-        "same command resumes a download that was stopped.",
-        ["manylangs/de", "allenai/small nlpl/195", "hf:user/repo@main"],
-    )
-    command.option(
-        "NAME ...",
-        "A name that elmo models lists, hf:USER/REPO@REVISION, or the address of an archive.",
-        name="names",
-    )
-    command.option("--fresh", "Download again what is in the cache.")
-    command.option("--forget", "Trust what comes now, whatever checksum was recorded at first use.")
-    return command
+    page = """
+        Download models to the cache ($ELMO_CACHE), where they are found without a network. The
+        same command resumes a download that was stopped.
+
+        elmo download manylangs/de
+        elmo download allenai/small nlpl/195
+        elmo download hf:user/repo@main
+
+        NAME ...  A name that elmo models lists, hf:USER/REPO@REVISION, or an archive's address.
+        --fresh  Download again what is in the cache.
+        --forget  Trust what comes now, whatever checksum was recorded at first use.
+    """
+    return Command("download", run_download, page)
 
 
 def run_download(args: Arguments) -> int:
-    """Download one after the other, and say where they are."""
     from elmo.language_model import download_model
 
     folders: dict[str, str] = {}

@@ -13,19 +13,20 @@ DIFFERENT = 1
 
 
 def convert_command() -> Command:
-    """What `elmo convert` accepts."""
-    command = Command(
-        "convert",
-        run_convert,
-        "Convert official ELMo or ELMoForManyLangs files to a model folder, or a model folder to "
-        "official files, or to a folder for sentence-transformers.",
-        [
-            "elmo_small models/small",
-            "manylangs/de models/german",
-            "runs/news elmo_news --to official",
-            "runs/news sentences --to sentence-transformers",
-        ],
-    )
+    page = """
+        Convert official ELMo or ELMoForManyLangs files to a model folder, or a model folder to
+        official files, or to a folder for sentence-transformers.
+
+        elmo convert elmo_small models/small
+        elmo convert manylangs/de models/german
+        elmo convert runs/news elmo_news --to official
+        elmo convert runs/news sentences --to sentence-transformers
+
+        --to elmo|official|sentence-transformers=elmo  elmo: a model folder; official: options.json
+            and weights.hdf5; sentence-transformers: for SentenceTransformer(FOLDER,
+            trust_remote_code=True).
+    """
+    command = Command("convert", run_convert, page)
     command.option(
         "FROM",
         "A folder with options.json and one .hdf5 file, an ELMoForManyLangs folder, one of our "
@@ -34,12 +35,6 @@ def convert_command() -> Command:
         type=model_argument,
     )
     command.option("TO", "The folder to write; it must be new.", name="target", type=Path)
-    command.option(
-        "--to elmo|official|sentence-transformers",
-        "elmo: a model folder; official: options.json and weights.hdf5; sentence-transformers: for "
-        "SentenceTransformer(FOLDER, trust_remote_code=True) (default: elmo).",
-        default="elmo",
-    )
     return command
 
 
@@ -60,7 +55,6 @@ def _convert_to_sentence_transformers(args: Arguments) -> int:
 
 
 def run_convert(args: Arguments) -> int:
-    """Convert, and say what was written."""
     from elmo.language_model import open_model
     from elmo.model_folder import is_many_langs, is_official
 
@@ -94,51 +88,26 @@ def run_convert(args: Arguments) -> int:
 
 
 def verify_command() -> Command:
-    """What `elmo verify` accepts."""
-    command = Command(
-        "verify",
-        run_verify,
-        "Compare a model's layers with stored ones; the exit code is 1 if they differ.",
-        [
-            "elmo_small --expected activations.hdf5 --sentences sentences.txt",
-            "elmo_small --expected slot0.hdf5 slot1.hdf5 --sentences slots.json",
-            "elmo_small --expected token_vectors.hdf5 --vocabulary vocab.txt",
-        ],
-    )
-    command.option(
-        "MODEL", "A model folder of any format, or a name.", name="model", type=model_argument
-    )
-    command.option(
-        "--expected FILE ...",
-        "Files (.hdf5 or .npz), one per slot of sentences, with one array per text, named 0, "
-        "1, …: its top layer (2, words, width) or all layers (1 + layers, words, 2 * width).",
-        type=Path,
-        required=True,
-    )
-    command.option(
-        "--sentences FILE",
-        "Tokenized texts: one per line, or JSON with one list of sentences per slot, each a string "
-        "or a list of words.",
-        type=Path,
-    )
-    command.option(
-        "--vocabulary FILE",
-        "Instead of sentences: the words whose token vectors are stored, one per line.",
-        type=Path,
-    )
-    command.option(
-        "--start carry|zero",
-        "carry: a text starts from the final state of the text before it in its slot, as in "
-        "the original programs; zero: from zero (default: carry).",
-        default="carry",
-    )
-    command.option(
-        "--tolerance N",
-        "The largest difference that counts as equal (default: 2e-6).",
-        type=float,
-        default=2e-6,
-    )
-    return command
+    page = """
+        Compare a model's layers with stored ones; the exit code is 1 if they differ.
+
+        elmo verify elmo_small --expected activations.hdf5 --sentences sentences.txt
+        elmo verify elmo_small --expected slot0.hdf5 slot1.hdf5 --sentences slots.json
+        elmo verify elmo_small --expected token_vectors.hdf5 --vocabulary vocab.txt
+
+        MODEL  A model folder of any format, or a name.
+        --expected FILE ...  Files (.hdf5 or .npz), one per slot of sentences, with one array per
+            text, named 0, 1, …: its top layer (2, words, width) or all layers (1 + layers, words,
+            2 * width) (required).
+        --sentences FILE  Tokenized texts: one per line, or JSON with one list of sentences per
+            slot, each a string or a list of words.
+        --vocabulary FILE  Instead of sentences: the words whose token vectors are stored, one per
+            line.
+        --start carry|zero=carry  carry: a text starts from the final state of the text before it
+            in its slot, as in the original programs; zero: from zero.
+        --tolerance X=2e-6  The largest difference that counts as equal.
+    """
+    return Command("verify", run_verify, page)
 
 
 def run_verify(args: Arguments) -> int:

@@ -16,17 +16,14 @@ SOURCES = "Tables of pairs: .csv, .tsv, .jsonl or .parquet files."
 
 
 def pairs_train_command() -> Command:
-    """What `elmo pairs train` accepts."""
-    command = Command(
-        "pairs train",
-        run_train,
-        "Train a classifier of pairs (inference, paraphrase) or a scorer (relatedness) on top of a "
-        "biLM. The same command resumes a training that was stopped.",
-        [
-            "snli.tsv --development dev.tsv --test test.tsv --out runs/nli",
-            "sts.jsonl --target score --out runs/sts --elmo both",
-        ],
-    )
+    page = """
+        Train a classifier of pairs (inference, paraphrase) or a scorer (relatedness) on top of a
+        biLM. The same command resumes a training that was stopped.
+
+        elmo pairs train snli.tsv --development dev.tsv --test test.tsv --out runs/nli
+        elmo pairs train sts.jsonl --target score --out runs/sts --elmo both
+    """
+    command = Command("pairs train", run_train, page)
     add_task_training(command, SOURCES, "Pairs")
     shown = "target elmo encoder_dim mix epochs learning_rate dropout task_dim seed"
     command.settings("config", PairConfig(), f"{shown} fine_tune_epochs")
@@ -41,7 +38,6 @@ def _add_columns(command: Command) -> None:
 
 
 def run_train(args: Arguments) -> int:
-    """Train, show progress, print the metrics."""
     from elmo.tasks.pairs import PairClassifier, describe_metrics
 
     return train_task(
@@ -51,14 +47,15 @@ def run_train(args: Arguments) -> int:
 
 
 def pairs_evaluate_command() -> Command:
-    """What `elmo pairs evaluate` accepts."""
-    command = Command(
-        "pairs evaluate",
-        run_evaluate,
-        "Measure a classifier of pairs, or the correlation of scores.",
-        ["test.tsv --model runs/nli", "sts-test.jsonl --model runs/sts --json"],
-    )
-    command.option("SOURCE ...", SOURCES, name="sources")
+    page = f"""
+        Measure a classifier of pairs, or the correlation of scores.
+
+        elmo pairs evaluate test.tsv --model runs/nli
+        elmo pairs evaluate sts-test.jsonl --model runs/sts --json
+
+        SOURCE ...  {SOURCES}
+    """
+    command = Command("pairs evaluate", run_evaluate, page)
     add_task_model(command, "pair classifier")
     add_device(command)
     _add_columns(command)
@@ -66,7 +63,6 @@ def pairs_evaluate_command() -> Command:
 
 
 def run_evaluate(args: Arguments) -> int:
-    """Measure and print."""
     from elmo.runtime import set_device
     from elmo.tasks.data import read_pairs
     from elmo.tasks.pairs import PairClassifier, describe_metrics
@@ -82,18 +78,16 @@ def run_evaluate(args: Arguments) -> int:
 
 
 def pairs_predict_command() -> Command:
-    """What `elmo pairs predict` accepts."""
-    command = Command(
-        "pairs predict",
-        run_predict,
-        "Labels with probabilities, or scores, of pairs of texts.",
-        [
-            '"A man sleeps ." "Nobody is awake ." --model runs/nli',
-            "--files new.tsv --model runs/nli",
-        ],
-    )
-    command.option("[TEXT ...]", "Two texts in quotes.", name="texts")
-    command.option("--files FILES ...", "Tables of pairs; labels are not needed.")
+    page = """
+        Labels with probabilities, or scores, of pairs of texts.
+
+        elmo pairs predict "A man sleeps ." "Nobody is awake ." --model runs/nli
+        elmo pairs predict --files new.tsv --model runs/nli
+
+        [TEXT ...]  Two texts in quotes.
+        --files FILES ...  Tables of pairs; labels are not needed.
+    """
+    command = Command("pairs predict", run_predict, page)
     add_task_model(command, "pair classifier")
     add_device(command)
     _add_columns(command)
@@ -101,7 +95,6 @@ def pairs_predict_command() -> Command:
 
 
 def run_predict(args: Arguments) -> int:
-    """Predict and print pair by pair."""
     from elmo.language_model import UnknownWords
     from elmo.runtime import set_device
     from elmo.tasks.data import read_pairs

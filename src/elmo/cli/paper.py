@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from elmo.cli.display import ProgressDisplay, print_json, print_table
 from elmo.cli.main import Arguments, Command, add_device, add_model
-from elmo.cli.probe import add_data, data_folder
+from elmo.cli.probe import DATA, data_folder
 from elmo.tasks.config import PAPER_PRESETS, PaperConfig
 
 if TYPE_CHECKING:
@@ -17,28 +17,23 @@ ARMS = {"none": ("without ELMo", "static"), "input": ("with ELMo", "elmo")}
 
 
 def study_paper_command() -> Command:
-    """What `elmo study paper` accepts."""
-    command = Command(
-        "study paper",
-        run_paper,
-        "Make the tables 1 to 6 and the figures 1 and 2 of the ELMo paper anew with a biLM, on "
-        "public data, and write a report. The same command resumes.",
-        [
-            "--data data --model runs/general --out runs/paper",
-            "--data data --preset quick --out runs/quick",
-        ],
-    )
-    option = command.option
-    option("--out FOLDER", "Folder for the report and all finished cells (default: paper).",
-           type=Path, default=Path("paper"))  # fmt: skip
-    add_data(command)
+    page = f"""
+        Make the tables 1 to 6 and the figures 1 and 2 of the ELMo paper anew with a biLM, on
+        public data, and write a report. The same command resumes.
+
+        elmo study paper --data data --model runs/general --out runs/paper
+        elmo study paper --data data --preset quick --out runs/quick
+
+        --out FOLDER=paper  Folder for the report and all finished cells.
+        {DATA}
+        --word-vectors FILE  Task embeddings start from this file, in both arms.
+        --wordnet FOLDER  Folder with WordNet's index.sense (default: Debian's).
+        --preset {"|".join(PAPER_PRESETS)}=standard  Settings to start from.
+        --fresh  Start over, forgetting the finished cells.
+        --report-only  Write the report again from results.json.
+    """
+    command = Command("study paper", run_paper, page)
     add_model(command)
-    option("--word-vectors FILE", "Task embeddings start from this file, in both arms.", type=Path)
-    option("--wordnet FOLDER", "Folder with WordNet's index.sense (default: Debian's).", type=Path)
-    option(f"--preset {'|'.join(PAPER_PRESETS)}", "Settings to start from (default: standard).",
-           default="standard")  # fmt: skip
-    option("--fresh", "Start over, forgetting the finished cells.")
-    option("--report-only", "Write the report again from results.json.")
     add_device(command)
     command.settings(
         "config",
@@ -50,7 +45,6 @@ def study_paper_command() -> Command:
 
 
 def run_paper(args: Arguments) -> int:
-    """Run what is missing, write results and report, print the findings."""
     from elmo.classify.features import load_word_vectors
     from elmo.files import read_json
     from elmo.language_model import open_model

@@ -36,39 +36,32 @@ if TYPE_CHECKING:
 
 
 def pretrain_command() -> Command:
-    """What `elmo pretrain` accepts."""
-    command = Command(
-        "pretrain",
-        run_pretrain,
-        "Train a bidirectional language model on text. The same command resumes a run that was "
-        "stopped, exactly as if it had not been.",
-        [
-            "ag_news --out runs/news",
-            "'corpus/*.jsonl.gz' --column body --out runs/mine --preset characters",
-            "notes.txt --from runs/news --out runs/notes --epochs 2",
-            "ag_news --out runs/wide --set model.hidden=512 model.word_dim=512",
-        ],
-    )
-    command.option("[SOURCE ...]", SOURCES, name="sources")
-    command.option("--out FOLDER", "Folder for the run and its model.", type=Path)
-    command.option(
-        "--from MODEL",
-        "Fine-tune this model (a folder, a name, …); its vocabulary grows by the new words.",
-        name="start_from",
-        type=model_argument,
-    )
-    command.option(
-        "--word-vectors FILE",
-        "Initialise word embeddings from this file (word2vec or GloVe format).",
-        type=Path,
-    )
-    command.option(
-        "--held-out SOURCE ...", "Text to validate on (default: a fraction of the sources)."
+    page = f"""
+        Train a bidirectional language model on text. The same command resumes a run that was
+        stopped, exactly as if it had not been.
+
+        elmo pretrain ag_news --out runs/news
+        elmo pretrain 'corpus/*.jsonl.gz' --column body --out runs/mine --preset characters
+        elmo pretrain notes.txt --from runs/news --out runs/notes --epochs 2
+        elmo pretrain ag_news --out runs/wide --set model.hidden=512 model.word_dim=512
+
+        [SOURCE ...]  {SOURCES}
+        --out FOLDER  Folder for the run and its model.
+        --word-vectors FILE  Initialise word embeddings from this file (word2vec or GloVe format).
+        --held-out SOURCE ...  Text to validate on (default: a fraction of the sources).
+        --fresh  Start over: delete the run that the folder holds.
+    """
+    command = Command("pretrain", run_pretrain, page)
+    text = "Fine-tune this model (a folder, a name, …); its vocabulary grows by the new words."
+    command.option("--from MODEL", text, name="start_from")
+    command.options(
+        """
+        --resume FOLDER  Resume the run in this folder.
+        --tensorboard  Write TensorBoard logs (extra: track).
+        """,
+        rare=True,
     )
     add_device(command)
-    command.option("--tensorboard", "Write TensorBoard logs (extra: track).", rare=True)
-    command.option("--fresh", "Start over: delete the run that the folder holds.")
-    command.option("--resume FOLDER", "Resume the run in this folder.", type=Path, rare=True)
     add_cache(command)
     add_preset(
         command,
@@ -199,24 +192,18 @@ def _print_result(result: Result, *, as_json: bool) -> None:
 
 
 def evaluate_command() -> Command:
-    """What `elmo evaluate` accepts."""
-    command = Command(
-        "evaluate",
-        run_evaluate,
-        "Measure how well a model predicts each word of a text, over the full softmax.",
-        ["runs/news", "'other/*.txt.gz' --model runs/news --out figures"],
-    )
-    command.option(
-        "[SOURCE ...]",
-        f"{SOURCES} Default: what was held out of the training. A model folder may come first.",
-        name="sources",
-    )
+    page = f"""
+        Measure how well a model predicts each word of a text, over the full softmax.
+
+        elmo evaluate runs/news
+        elmo evaluate 'other/*.txt.gz' --model runs/news --out figures
+
+        [SOURCE ...]  {SOURCES} Default: what was held out of the training. A model folder may
+            come first.
+        --out FOLDER  Folder for metrics and confusions as JSON, and a heat map of the confusions.
+    """
+    command = Command("evaluate", run_evaluate, page)
     add_model(command)
-    command.option(
-        "--out FOLDER",
-        "Folder for metrics and confusions as JSON, and a heat map of the confusions.",
-        type=Path,
-    )
     add_tokenizer(command)
     add_cache(command)
     add_reading(command)
@@ -224,7 +211,6 @@ def evaluate_command() -> Command:
 
 
 def run_evaluate(args: Arguments) -> int:
-    """Print a table or an object."""
     from elmo.evaluate import averaged
     from elmo.language_model import UnknownWords, evaluate_text
     from elmo.training.pretrain import evaluate_run
@@ -267,21 +253,21 @@ def run_evaluate(args: Arguments) -> int:
 
 
 def info_command() -> Command:
-    """What `elmo info` accepts."""
-    command = Command(
-        "info",
-        run_info,
-        "Show what is in a model folder (sizes, settings, vocabulary, how it was made) or in a "
-        "classifier's (labels, parts, measured quality, its biLM).",
-        ["", "runs/news --json", "runs/topics"],
-    )
-    command.option("[MODEL]", "The same as --model.", name="folder")
+    page = """
+        Show what is in a model folder (sizes, settings, vocabulary, how it was made) or in a
+        classifier's (labels, parts, measured quality, its biLM).
+
+        elmo info
+        elmo info runs/news --json
+        elmo info runs/topics
+    """
+    command = Command("info", run_info, page)
+    command.option("[MODEL]", "The same as --model.", name="folder", type=str)
     add_model(command)
     return command
 
 
 def run_info(args: Arguments) -> int:
-    """Print what the folder holds."""
     from elmo.model_folder import CONFIG, WEIGHTS, describe_model
 
     name = args.model if args.folder is None else model_argument(args.folder)

@@ -14,43 +14,32 @@ from elmo.tasks.config import ProbeConfig
 if TYPE_CHECKING:
     from elmo.config import Json
 
-PROBES = "pos|senses|wic|scws|similarity"
+DATA = "--data FOLDER  Folder of ud_english_ewt, semcor and so on (default: $ELMO_DATA)."
 
 
 def probe_command() -> Command:
-    """What `elmo probe` accepts."""
-    command = Command(
-        "probe",
-        run_probe,
-        "Measure what each layer of a biLM knows, and their average, with controls: layer 0, a "
-        "random biLM of the same shape and, if a file is given, static vectors. pos: a linear "
-        "classifier on UD EWT; senses: nearest sense of SemCor on the all-words test sets; wic, "
-        "scws: cosines of words in context; similarity: of words averaged over SemCor.",
-        ["pos --data data", "senses --model runs/general --word-vectors glove.txt --json"],
-    )
-    command.option("PROBE", f"One of {PROBES.replace('|', ', ')}.", name="probe")
-    add_data(command)
+    page = f"""
+        Measure what each layer of a biLM knows, and their average, with controls: layer 0, a
+        random biLM of the same shape and, if a file is given, static vectors. pos: a linear
+        classifier on UD EWT; senses: nearest sense of SemCor on the all-words test sets; wic,
+        scws: cosines of words in context; similarity: of words averaged over SemCor.
+
+        elmo probe pos --data data
+        elmo probe senses --model runs/general --word-vectors glove.txt --json
+
+        PROBE  One of pos, senses, wic, scws, similarity.
+        {DATA}
+        --word-vectors FILE  Static vectors to compare with.
+        --wordnet FOLDER  Folder with WordNet's index.sense (default: Debian's).
+    """
+    command = Command("probe", run_probe, page)
     add_model(command)
-    command.option("--word-vectors FILE", "Static vectors to compare with.", type=Path)
-    command.option(
-        "--wordnet FOLDER", "Folder with WordNet's index.sense (default: Debian's).", type=Path
-    )
     add_device(command)
     command.settings("config", ProbeConfig(), "epochs train_words seed")
     return command
 
 
-def add_data(command: Command) -> None:
-    """The folder of the data sets, as `args.data`."""
-    command.option(
-        "--data FOLDER",
-        "Folder of the data sets, ud_english_ewt, semcor and so on (default: $ELMO_DATA).",
-        type=Path,
-    )
-
-
 def data_folder(args: Arguments) -> Path:
-    """The folder of the data sets."""
     folder = args.data or os.environ.get("ELMO_DATA")
     if not folder or not Path(folder).is_dir():
         raise UserError(
@@ -61,7 +50,6 @@ def data_folder(args: Arguments) -> Path:
 
 
 def run_probe(args: Arguments) -> int:
-    """Probe and print one row per representation."""
     from elmo.classify.features import load_word_vectors
     from elmo.language_model import open_model
     from elmo.runtime import set_device
@@ -84,7 +72,6 @@ def run_probe(args: Arguments) -> int:
 
 
 def print_probe(found: Json) -> None:
-    """Print the rows of a probe's result."""
     lines = [
         [row["name"], f"{row['value']:.4f}",
          f"{row['low']:.4f} to {row['high']:.4f}" if "low" in row else "",

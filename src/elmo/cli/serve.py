@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from elmo.cli.display import ProgressDisplay, print_json
 from elmo.cli.embed import embedding_progress
@@ -23,36 +22,26 @@ from elmo.serve.config import ServeConfig
 
 
 def serve_command() -> Command:
-    """What `elmo serve` accepts."""
-    command = Command(
-        "serve",
-        run_serve,
-        "Serve models over HTTP: OpenAI's protocol for embeddings, and a page that shows what the "
-        "model sees.",
-        [
-            "",
-            "--model runs/mine --classifier runs/topics --corpus texts.jsonl --open",
-            "--host 0.0.0.0 --token-file secret --no-explorer --workers 2",
-        ],
-    )
-    command.option(
-        "--model FOLDER ...",
-        "Models, also NAME=FOLDER; the first is the default (default: shipped model).",
-        name="model",
-    )
-    command.option(
-        "--token-file FILE",
-        "Clients must send the token in this file; also from $ELMO_SERVE_TOKEN.",
-        type=Path,
-    )
-    command.option("--open", "Open the page in a browser.")
+    page = """
+        Serve models over HTTP: OpenAI's protocol for embeddings, and a page that shows what the
+        model sees.
+
+        elmo serve
+        elmo serve --model runs/mine --classifier runs/topics --corpus texts.jsonl --open
+        elmo serve --host 0.0.0.0 --token-file secret --no-explorer --workers 2
+
+        --model NAME_OR_FOLDER ...  Models, also NAME=FOLDER; the first is the default (default:
+            shipped model).
+        --token-file FILE  Clients must send the token in this file; also from $ELMO_SERVE_TOKEN.
+        --open  Open the page in a browser.
+    """
+    command = Command("serve", run_serve, page)
     shown = "host port classifier corpus explorer workers threads allow_origin"
     command.settings("serve", ServeConfig(), shown)
     return command
 
 
 def run_serve(args: Arguments) -> int:
-    """Serve until a signal comes."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         require_extra(module, "serve")
     from elmo.serve.run import address, bind, check_exposure, read_token, serve
@@ -76,17 +65,18 @@ def run_serve(args: Arguments) -> int:
 
 
 def index_command() -> Command:
-    """What `elmo index` accepts."""
-    command = Command(
-        "index",
-        run_index,
-        "Write the vectors of all words of a corpus to a folder, for `elmo serve --corpus`. The "
-        "same command resumes a job that was stopped.",
-        ["texts.jsonl --out texts.index", "ag_news --out news.index --max-words 3000000"],
-    )
-    command.option("SOURCE ...", "Files, patterns, folders, '-', or ag_news.", name="sources")
-    command.option("--out FOLDER", "Folder to write.", type=Path, required=True)
-    command.option("--fresh", "Start over: delete what an unfinished job has left.")
+    page = """
+        Write the vectors of all words of a corpus to a folder, for `elmo serve --corpus`. The same
+        command resumes a job that was stopped.
+
+        elmo index texts.jsonl --out texts.index
+        elmo index ag_news --out news.index --max-words 3000000
+
+        SOURCE ...  Files, patterns, folders, '-', or ag_news.
+        --out FOLDER  Folder to write (required).
+        --fresh  Start over: delete what an unfinished job has left.
+    """
+    command = Command("index", run_index, page)
     add_model(command)
     add_tokenizer(command)
     add_device(command, precision=True)
@@ -96,7 +86,6 @@ def index_command() -> Command:
 
 
 def run_index(args: Arguments) -> int:
-    """Build the index, show progress, say what was written."""
     from elmo.explore.index import build_index, read_corpus
     from elmo.runtime import set_device
 

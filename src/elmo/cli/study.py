@@ -11,7 +11,7 @@ from rich.table import Table
 
 from elmo.classify.data import LabelOptions
 from elmo.cli.display import SECONDS_BETWEEN_LINES, Display, clock, print_json, print_table, safe
-from elmo.cli.main import Arguments, Command, add_reading, model_argument
+from elmo.cli.main import Arguments, Command, add_reading
 from elmo.study.config import PRESETS, StudyConfig
 
 if TYPE_CHECKING:
@@ -22,59 +22,37 @@ ENDED = ("done", "cached", "failed")
 
 
 def study_command() -> Command:
-    """What `elmo study` accepts."""
-    command = Command(
-        "study",
-        run_study,
-        "Compare ELMo with static embeddings and TF-IDF on labelled texts, alone and beside task "
-        "embeddings, and write a report. "
-        "Without texts, the study runs on news-like items that elmo generates. The same command "
-        "resumes a study that was stopped.",
-        [
-            "",
-            "ag_news --out runs/study --model runs/news",
-            "mail.csv --label-column folder --model default --rows tfidf svd mixes --seeds 0 1",
-            "ag_news --model default --word-vectors glove.6B.100d.txt",
-        ],
-    )
-    option = command.option
-    option(
-        "[SOURCE ...]",
-        "Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news "
-        "(default: generated texts).",
-        name="sources",
-    )
-    option(
-        "--out FOLDER",
-        "Folder for the report and all finished cells (default: study).",
-        type=Path,
-        default=Path("study"),
-    )
-    option(
-        "--test SOURCE ...",
-        "Labelled texts to test on (default: those of AG News, or a fraction of the sources).",
-    )
-    option(
-        "--model NAME_OR_PATH",
-        "A biLM's folder or name; default: the one that comes with elmo (default: one is trained "
-        "on the training texts).",
-        type=model_argument,
-    )
-    option("--title TITLE", "Title of the report.", default="")
-    option(
-        f"--preset {'|'.join(PRESETS)}",
-        "Settings to start from (default: quick for generated texts, standard for others).",
-    )
-    option("--report-only", "Write the report again from results.json in the folder.")
-    option("--fresh", "Start over, forgetting what the folder holds of an earlier study.")
-    option("--no-texts", "Show row numbers where texts may not be published.")
-    option("--feature-memory GB", "Memory for the biLM's layers of all texts, more is kept on disk "
-           "(default: half of the machine's).", type=float, rare=True)  # fmt: skip
-    shown = "rows seeds windows word_vectors task_dim epochs samples draws"
+    page = f"""
+        Compare ELMo with static embeddings and TF-IDF on labelled texts, alone and beside task
+        embeddings, and write a report. Without texts, the study runs on news-like items that elmo
+        generates. The same command resumes a study that was stopped.
+
+        elmo study
+        elmo study ag_news --out runs/study --model runs/news
+        elmo study mail.csv --label-column folder --model default --rows tfidf svd mixes
+        elmo study ag_news --model default --word-vectors glove.6B.100d.txt
+
+        [SOURCE ...]  Labelled texts: .csv, .tsv, .jsonl or .parquet files, or ag_news (default:
+            generated texts).
+        --out FOLDER=study  Folder for the report and all finished cells.
+        --test SOURCE ...  Labelled texts to test on (default: those of AG News, or a fraction of
+            the sources).
+        --model MODEL  A biLM's folder or name; default: the one that comes with elmo (default: one
+            is trained on the training texts).
+        --title TITLE  Title of the report.
+        --preset {"|".join(PRESETS)}  Settings to start from (default: quick for generated texts,
+            standard for others).
+        --report-only  Write the report again from results.json in the folder.
+        --fresh  Start over, forgetting what the folder holds of an earlier study.
+        --no-texts  Show row numbers where texts may not be published.
+    """
+    command = Command("study", run_study, page)
+    text = "Memory for the biLM's layers of all texts, more is kept on disk (default: half of the"
+    command.options(f"--feature-memory X  {text} machine's), in gigabytes.", rare=True)
     command.settings(
         "config",
         StudyConfig(),
-        shown,
+        "rows seeds windows word_vectors task_dim epochs samples draws",
         choose=lambda args: PRESETS[preset_of(args)],
         aliases={"--own-words": "task_dim"},
     )
@@ -89,7 +67,6 @@ def preset_of(args: Arguments) -> str:
 
 
 def run_study(args: Arguments) -> int:
-    """Run the study with a live table, write the report, print the main table."""
     from elmo.study.data import read_parts
     from elmo.study.report import write_report
     from elmo.study.results import read_results, write_results
@@ -110,7 +87,7 @@ def run_study(args: Arguments) -> int:
                 args.config,
                 model=args.model,
                 preset=preset_of(args),
-                title=args.title,
+                title=args.title or "",
                 feature_memory=args.feature_memory,
                 shows_texts=not args.no_texts,
                 command=args.command_line,
@@ -171,7 +148,6 @@ class StudyDisplay(Display):
         self._started = self._last = time.monotonic()
 
     def show(self, cell: CellProgress) -> None:
-        """Show the progress of a cell."""
         was_done = cell.name in self._cells and self._cells[cell.name].state == "done"
         self._cells[cell.name] = cell
         if cell.state == "failed":

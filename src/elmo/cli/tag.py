@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -27,18 +26,15 @@ STYLES = ("bold blue", "bold yellow", "bold green", "bold magenta", "bold red", 
 
 
 def tag_train_command() -> Command:
-    """What `elmo tag train` accepts."""
-    command = Command(
-        "tag train",
-        run_train,
-        "Train a tagger on top of a biLM: parts of speech, names, chunks. The same command resumes "
-        "a training that was stopped.",
-        [
-            "en_ewt-ud-train.conllu --development en_ewt-ud-dev.conllu --out runs/pos",
-            "train.conll --test test.conll --out runs/names --model runs/general",
-            "train.conll --out runs/baseline --elmo none",
-        ],
-    )
+    page = """
+        Train a tagger on top of a biLM: parts of speech, names, chunks. The same command resumes a
+        training that was stopped.
+
+        elmo tag train en_ewt-ud-train.conllu --development en_ewt-ud-dev.conllu --out runs/pos
+        elmo tag train train.conll --test test.conll --out runs/names --model runs/general
+        elmo tag train train.conll --out runs/baseline --elmo none
+    """
+    command = Command("tag train", run_train, page)
     add_task_training(command, SOURCES, "Sentences")
     shown = "elmo encoder encoder_dim decoder mix epochs learning_rate dropout task_dim seed"
     command.settings("config", TaggerConfig(), f"{shown} fine_tune_epochs")
@@ -53,24 +49,22 @@ def _add_columns(command: Command) -> None:
 
 def add_task_training(command: Command, sources: str, rows: str) -> None:
     """What the train command of a task reads, on which model, and what it writes."""
-    command.option("SOURCE ...", sources, name="sources")
-    command.option("--out FOLDER", "Folder to write; must be new.", type=Path, required=True)
+    command.options(f"""
+        SOURCE ...  {sources}
+        --out FOLDER  Folder to write; must be new (required).
+        --development SOURCE ...  {rows} to choose the epoch by (default: a fraction of the others).
+        --test SOURCE ...  {rows} to measure on.
+    """)
     add_model(command)
-    command.option(
-        "--development SOURCE ...",
-        f"{rows} to choose the epoch by (default: a fraction of the others).",
-    )
-    command.option("--test SOURCE ...", f"{rows} to measure on.")
     add_training(command)
 
 
 def add_task_model(command: Command, what: str) -> None:
     """The folder that the train command wrote, as `args.model`."""
-    command.option("--model FOLDER", f"A {what}'s folder.", type=Path, required=True)
+    command.options(f"--model FOLDER  A {what}'s folder (required).")
 
 
 def run_train(args: Arguments) -> int:
-    """Train, show progress, print the metrics."""
     from elmo.tasks.tagger import TokenTagger
 
     return train_task(args, TokenTagger, "accuracy or F1", "sentences", print_tag_metrics)
@@ -145,15 +139,16 @@ def print_tag_metrics(metrics: TagMetrics, name: str) -> None:
 
 
 def tag_evaluate_command() -> Command:
-    """What `elmo tag evaluate` accepts."""
-    command = Command(
-        "tag evaluate",
-        run_evaluate,
-        "Measure a tagger: accuracy of words; precision, recall and F1 of spans as conlleval "
-        "counts them.",
-        ["test.conll --model runs/names", "en_ewt-ud-test.conllu --model runs/pos --json"],
-    )
-    command.option("SOURCE ...", SOURCES, name="sources")
+    page = f"""
+        Measure a tagger: accuracy of words; precision, recall and F1 of spans as conlleval counts
+        them.
+
+        elmo tag evaluate test.conll --model runs/names
+        elmo tag evaluate en_ewt-ud-test.conllu --model runs/pos --json
+
+        SOURCE ...  {SOURCES}
+    """
+    command = Command("tag evaluate", run_evaluate, page)
     add_task_model(command, "tagger")
     add_device(command)
     _add_columns(command)
@@ -161,7 +156,6 @@ def tag_evaluate_command() -> Command:
 
 
 def run_evaluate(args: Arguments) -> int:
-    """Measure and print."""
     from elmo.runtime import set_device
     from elmo.tasks.data import read_tagged
     from elmo.tasks.tagger import TokenTagger
@@ -178,33 +172,26 @@ def run_evaluate(args: Arguments) -> int:
 
 
 def tag_predict_command() -> Command:
-    """What `elmo tag predict` accepts."""
-    command = Command(
-        "tag predict",
-        run_predict,
-        "The tags of texts: words with their tags, in colour in a terminal; CoNLL columns or JSON.",
-        [
-            '"Angela Merkel visited Paris ." --model runs/names',
-            "--files letters.txt --model runs/names --format conll",
-            "--conll test.conll --model runs/pos --json",
-        ],
-    )
-    command.option("[TEXT ...]", "Texts in quotes; '-': one per line.", name="texts")
-    command.option("--files FILES ...", "Files with one text per line, or in column 'text'.")
-    command.option("--conll FILES ...", "Files of CoNLL columns or CoNLL-U to tag anew.")
+    page = """
+        The tags of texts: words with their tags, in colour in a terminal; CoNLL columns or JSON.
+
+        elmo tag predict "Angela Merkel visited Paris ." --model runs/names
+        elmo tag predict --files letters.txt --model runs/names --format conll
+        elmo tag predict --conll test.conll --model runs/pos --json
+
+        [TEXT ...]  Texts in quotes; '-': one per line.
+        --files FILES ...  Files with one text per line, or in column 'text'.
+        --conll FILES ...  Files of CoNLL columns or CoNLL-U to tag anew.
+        --format text|conll=text  text: [Paris]/LOC or Paris/PROPN; conll: one word per line.
+    """
+    command = Command("tag predict", run_predict, page)
     add_task_model(command, "tagger")
-    command.option(
-        "--format text|conll",
-        "text: [Paris]/LOC or Paris/PROPN; conll: one word per line (default: text).",
-        default="text",
-    )
     add_device(command)
     _add_columns(command)
     return command
 
 
 def run_predict(args: Arguments) -> int:
-    """Tag texts and print them one by one."""
     from elmo.classify.data import read_unlabelled
     from elmo.language_model import UnknownWords
     from elmo.runtime import set_device
