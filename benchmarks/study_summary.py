@@ -14,8 +14,8 @@ from pathlib import Path
 from elmo.config import Json
 from elmo.files import write_text
 from elmo.study import plots
+from elmo.study.report import difference, over_seeds, p_value
 from elmo.study.results import read_results
-from elmo.study.tables import difference, over_seeds, p_value
 
 HEAD = "| | alone | difference (95% interval) | p, Holm | beside task embeddings |"
 

@@ -16,8 +16,18 @@ from hypothesis import strategies as st
 from tests.study.conftest import full_results
 from tests.study.page import Page
 
-from elmo.study.report import make_report, printable, render_html, render_pdf, write_report
-from elmo.study.tables import around, duration, p_value, sweep_sentence, verdict
+from elmo.study.report import (
+    around,
+    duration,
+    make_report,
+    p_value,
+    printable,
+    render_html,
+    render_pdf,
+    sweep_sentence,
+    verdict,
+    write_report,
+)
 
 RESULTS = full_results()
 ORDER = [

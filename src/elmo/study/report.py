@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, cast
+from statistics import fmean, stdev
+from typing import Any, Literal, cast
 
+from elmo.classify.metrics import wilson
 from elmo.config import Json
 from elmo.errors import require_extra
 from elmo.files import atomic_write, write_text
-from elmo.study import plots, tables
+from elmo.study import plots
 
 TEMPLATES = Path(__file__).parent / "templates"
+SIGNIFICANT = 0.05
+MOST_PAIRS, LONGEST_TEXT, LONGEST_SNIPPET = 6, 125, 90
 METHODS = {
     "svd": ("SVD", "static"),
     "skipgram": ("Skip-gram", "static"),
@@ -26,7 +32,21 @@ METHODS = {
     "function": ("ELMo, learned function", "elmo"),
 }
 """Title and group of what a sweep varies."""
+SETTINGS = {
+    "window": "Context window of static embeddings",
+    "dim": "Dimension of static embeddings",
+    "hidden": "Hidden size of a small biLM",
+    "layers": "Layers of a small biLM",
+    "bilm-epochs": "Epochs of pre-training of a small biLM",
+    "learning-rate": "Learning rate of the classifier",
+    "dropout": "Dropout of the classifier",
+    "mix-pull": "λ regularisation",
+    "function-hidden": "Hidden units of the learned function",
+}
+COLUMNS = ("alone", "beside")
 Caller = Callable[[], str]
+Names = Mapping[str, tuple[str, str]]
+"""Title and group by the name of a row."""
 
 
 def write_report(results: Json, folder: Path) -> None:
@@ -64,21 +84,24 @@ def render_pdf(report: Json) -> bytes:
 
 def _template(name: str, *, autoescape: bool) -> Any:
     jinja: Any = require_extra("jinja2", "study")
-    return jinja.Environment(
+    environment = jinja.Environment(
         loader=jinja.FileSystemLoader(TEMPLATES),
         autoescape=autoescape,
         undefined=jinja.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template(name)
+    )
+    environment.filters["score"] = score
+    return environment.get_template(name)
 
 
 def make_report(results: Json) -> Json:
     """What the page and the PDF show: title, question, answer, notes, sections of blocks."""
     results = printable(results)
     every: list[Json] = results["rows"]
-    rows, beside = tables.column(every, "alone"), tables.column(every, "beside")
-    rows = rows or beside
+    # The rows that have a column, its values beside those of the row.
+    alone, beside = ([row | row[name] for row in every if row[name]] for name in COLUMNS)
+    rows = alone or beside
     report: Json = {"answer": [], "notes": results["about"]["notes"], "sections": [], "first": []}
     blocks: list[list[Json]] = []  # of the section and the details that are open
 
@@ -121,9 +144,54 @@ def make_report(results: Json) -> Json:
     def code(caller: Caller) -> str:
         return add({"kind": "code", "text": caller()})
 
-    def table(name: str, content: Json, caller: Caller) -> str:
-        caption = _on_one_line(caller())
-        return add({"kind": "table", "name": name, "caption": caption, **content})
+    def table(
+        name: str,
+        columns: Sequence[str],
+        left: Sequence[int] = (0,),
+        *,
+        dense: bool = False,
+        caller: Caller,
+    ) -> str:
+        """The caller records its lines. `left`: columns of text; the others hold numbers."""
+        heads = [
+            {"title": title, "align": "left" if idx in left else "right"}
+            for idx, title in enumerate(columns)
+        ]
+        block: Json = {"kind": "table", "name": name, "columns": heads, "parts": [], "over": []}
+        add(block | {"dense": dense})
+        block = blocks[-1][-1]
+        block["caption"] = _on_one_line(caller())
+        return "" if block["parts"] else heading("")
+
+    def over(title: str, width: int) -> str:
+        """A title above several columns."""
+        blocks[-1][-1]["over"].append({"title": title, "width": width})
+        return ""
+
+    def heading(title: str, group: str | None = None) -> str:
+        """Above the lines that follow."""
+        blocks[-1][-1]["parts"].append({"title": title, "group": group, "lines": []})
+        return ""
+
+    def line(*cells: object) -> str:
+        parts = blocks[-1][-1]["parts"]
+        if not parts:
+            heading("")
+        parts[-1]["lines"].append([str(cell) for cell in cells])
+        return ""
+
+    def cell(*cells: object) -> str:
+        """More cells of the last line."""
+        blocks[-1][-1]["parts"][-1]["lines"][-1].extend(map(str, cells))
+        return ""
+
+    def by_group(some: Sequence[Json]) -> Iterator[Json]:
+        """The rows, with a heading for each group."""
+        for group, title in plots.GROUPS.items():
+            members = [row for row in some if row["group"] == group]
+            if members:
+                heading(title, group)
+            yield from members
 
     def figure(
         name: str,
@@ -137,14 +205,17 @@ def make_report(results: Json) -> Json:
         block = {"kind": "figure", "name": name, "caption": caption, "alt": f"{caption} {alt}"}
         return add(block | {"svg": svg, "floats": floats})
 
-    def best(group: str | None = None, some: list[Json] = rows) -> Json | None:
+    def best(group: str = "", some: list[Json] = rows, start: str = "") -> Json | None:
         """The best on development rows: test rows must not choose."""
         frozen = [row for row in some if row["name"] != "fine-tuned"]  # embeddings are not tuned
-        members = [row for row in frozen if group in (None, row["group"])]
+        members = [r for r in frozen if group in ("", r["group"]) and r["name"].startswith(start)]
         return max(members, key=lambda row: row["development_accuracy"]["mean"], default=None)
 
+    def numbered(what: str, count: int) -> list[str]:
+        return [f"{what} {idx}" for idx in range(count)]
+
     def p(value: float) -> str:
-        written = tables.p_value(value)
+        written = p_value(value)
         return f"p {written}" if written.startswith("<") else f"p = {written}"
 
     def right(row: Json, split: str) -> str:
@@ -157,6 +228,8 @@ def make_report(results: Json) -> Json:
     sweeps: dict[str, list[Json]] = {}
     for curve in results["sweeps"]:
         sweeps.setdefault(curve["setting"], []).append(curve)
+    counts = {(point["train_rows"], point["per_class"] or 0) for point in results["samples"]}
+    sizes = {f"{few:,} per class" if few else "all": rows for rows, few in sorted(counts)}
     _template("report.jinja", autoescape=False).render(
         results=results,
         about=results["about"],
@@ -164,7 +237,9 @@ def make_report(results: Json) -> Json:
         rows=rows,
         beside=beside,
         failed=results["failed"],
-        reference=tables.reference(rows),
+        reference=reference(rows),
+        references={"alone": reference(alone), "beside": reference(beside)},
+        sizes=sizes,
         sweeps=sweeps,
         # Rows that sum layers with weights that were learned or drawn; a static row is one layer.
         mixed=[
@@ -177,7 +252,7 @@ def make_report(results: Json) -> Json:
         settings={setting["name"]: setting["value"] for setting in results["about"]["settings"]},
         alt={
             "accuracy": "; ".join(
-                f"{row['title']} {tables.score(row['test_accuracy']['mean'])}" for row in rows
+                f"{row['title']} {score(row['test_accuracy']['mean'])}" for row in rows
             ),
             "confusion": {
                 split: "; ".join(right(row, split) for row in rows) for split in ("train", "test")
@@ -188,24 +263,175 @@ def make_report(results: Json) -> Json:
             ),
         },
         verdicts=[
-            tables.verdict(row["compared"])
+            verdict(row["compared"])
             for row in rows
             if row["group"] == "elmo" and row["compared"] and row["name"] != "fine-tuned"
         ],
-        significant=tables.SIGNIFICANT,
+        significant=SIGNIFICANT,
         **{function.__name__: function for function in (
-            part, answer, first, section, details, text, code, table, figure, best, p,
-            tables.score, tables.number, tables.mean, tables.duration, tables.verdict,
-            tables.difference,
+            part, answer, first, section, details, text, code, table, over, heading, line, cell,
+            by_group, figure, best, p, around, difference, duration, fmean, frequent_mistakes, mean,
+            number, numbered, over_seeds, p_value, score, set_to, shortened, sweep_sentence, value,
+            verdict, wilson, word_table, zip_longest,
         )},
         plots=plots,
-        tables=tables,
+        titles=SETTINGS,
     )  # fmt: skip
     return report
 
 
 def _on_one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def reference(rows: Sequence[Json]) -> Json | None:
+    """The row that the others of a column are compared with."""
+    names = {row["compared"]["against"] for row in rows if row["compared"]}
+    return next((row for row in rows if row["name"] in names), None)
+
+
+def verdict(compared: Json | None) -> Literal["above", "below", "unclear"]:
+    """Whether a difference is more than chance: after correction, and over rows and seeds."""
+    if compared is None or compared["holm"] >= SIGNIFICANT:
+        return "unclear"
+    return "above" if compared["low"] > 0 else "below" if compared["high"] < 0 else "unclear"
+
+
+def frequent_mistakes(rows: Sequence[Json], labels: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The mistakes that are most frequent over all embeddings: label and prediction by heading."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for row in [row for row in rows if row["group"] != "control"] or rows:
+        for label, line in enumerate(row["seeds"][0]["test"]["confusion"]):
+            counts.update({(label, other): n for other, n in enumerate(line) if other != label})
+    most = [pair for pair, count in counts.most_common(MOST_PAIRS) if count]
+    return {f"{labels[label]} → {labels[other]}": (label, other) for label, other in most}
+
+
+def sweep_sentence(curves: Sequence[Json], names: Names, test_rows: int) -> str:
+    """What the numbers of one setting carry: the best value, and whether the range is noise."""
+    sentences: list[str] = []
+    for curve in curves:
+        points, (title, _) = curve["points"], names[curve["row"]]
+        if len(points) < 2:
+            continue
+        best = max(points, key=lambda point: point["development_accuracy"])
+        tests = [point["test_accuracy"] for point in points]
+        low, high = min(tests), max(tests)
+        # Two accuracies on the same rows, as if they were independent: a cautious bound.
+        noise = 1.96 * (2 * high * (1 - high) / test_rows) ** 0.5
+        judged = "more than" if high - low > noise else "no more than"
+        sentences.append(
+            f"{title}: {value(best['value'])} is best on development rows; test accuracy goes from "
+            f"{score(low)} to {score(high)}, {judged} chance explains (± {score(noise)})."
+        )
+    return " ".join(sentences)
+
+
+def word_table(analysis: Json, names: Names) -> tuple[list[str], list[list[str]]]:
+    """Heads and columns: the static neighbours of a word, and its neighbours in two contexts."""
+    titles = [f"always ({names[analysis['static_row']][0]})"]
+    lists = [[f"{near['word']} {near['similarity']:.2f}" for near in analysis["static"]]]
+    for context in analysis["contexts"]:
+        text, cells = context["text"], list[str]()
+        for near in context["neighbours"]:
+            where = f"training row {near['row']:,}"
+            if near["text"] is not None:
+                where = around(near["text"], near["word"], LONGEST_SNIPPET)
+            cells.append(f"{near['word']} {near['similarity']:.2f} · {where}")
+        lists.append(cells)
+        titles.append(
+            f"in test row {context['row']:,}"
+            if text is None
+            else f"in “{around(text, analysis['word'], LONGEST_TEXT)}”"
+        )
+    return titles, lists
+
+
+# How values are written: the same everywhere.
+
+
+def score(accuracy: float) -> str:
+    """An accuracy, an F1 or a weight."""
+    return f"{accuracy:.4f}"
+
+
+def number(count: int) -> str:
+    """A count."""
+    return f"{count:,}"
+
+
+def over_seeds(spread: Json, seeds: int) -> str:
+    """The mean of {"mean", "deviation", …}, with the deviation if there are several seeds."""
+    return score(spread["mean"]) + (f" ± {score(spread['deviation'])}" if seeds > 1 else "")
+
+
+def mean(values: Sequence[float], digits: int = 4) -> str:
+    """The mean, with the deviation if there are several values."""
+    text = f"{fmean(values):.{digits}f}"
+    return text + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def difference(compared: Json) -> str:
+    """A difference of accuracies and its interval, with signs."""
+    values = (compared["difference"], compared["low"], compared["high"])
+    value, low, high = (f"{number:+.4f}".replace("-", "−") for number in values)
+    return f"{value} ({low} to {high})"
+
+
+def p_value(p: float) -> str:
+    """A p-value, never rounded across the line between significant and not."""
+    if p < 1e-300:
+        return "< 1e-300"
+    if p < 0.001:
+        digit, exponent = f"{p:.0e}".split("e")
+        return f"{digit}e{int(exponent)}"
+    texts = (f"{p:.{digits}g}" for digits in range(2, 18))
+    return next(text for text in texts if (float(text) < SIGNIFICANT) == (p < SIGNIFICANT))
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes, hours or days: the two largest units that matter."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if (rounded := round(seconds)) < 60:
+        return f"{rounded} s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60} s"
+    if (minutes := round(seconds / 60)) < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def around(text: str, word: str, longest: int) -> str:
+    """Whole words of a text, at most `longest` characters, with `word` if the text has it."""
+    if len(text) <= longest:
+        return text
+    position = max(0, f" {text} ".find(f" {word} "))
+    first = max(0, min(position - (longest - len(word)) // 2, len(text) - longest))
+    cut = text[first : first + longest]
+    if first and text[first - 1] != " ":
+        cut = cut.partition(" ")[2] or cut
+    if first + longest < len(text) and text[first + longest] != " ":
+        cut = cut.rpartition(" ")[0] or cut
+    return f"{'… ' * (first > 0)}{cut.strip()}{' …' * (first + longest < len(text))}"
+
+
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """At most this many characters."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def set_to(named: Sequence[Json]) -> str:
+    """Names and values in a row."""
+    return ", ".join(f"{setting['name']} {value(setting['value'])}" for setting in named)
+
+
+def value(setting: Any) -> str:
+    """A setting."""
+    if setting is None or isinstance(setting, bool):
+        return {None: "none", True: "yes", False: "no"}[setting]
+    return f"{setting:g}" if isinstance(setting, float) else str(setting)
 
 
 def printable(value: Any) -> Any:
