@@ -232,3 +232,17 @@ def test_similarity_of_means(tmp_path: Path) -> None:
     (tmp_path / "set.txt").write_text("cat dog\n")
     with pytest.raises(UserError, match="line 1: expected two words and a rating"):
         read_similarity(tmp_path / "set.txt")
+
+
+def test_empty_data_sets_and_ratings_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("")
+    for read in (read_scws, read_similarity, lambda path: read_wic(path, toy_model())):
+        with pytest.raises(UserError, match="there are none"):
+            read(path)
+    path.write_text("oil\tgas\tnan\n")
+    with pytest.raises(UserError, match="line 1: expected two words and a rating"):
+        read_similarity(path)
+    path.write_text("1\ta\tn\tb\tn\tthe <b> oil </b>\tthe <b> gas </b>\tinf\n")
+    with pytest.raises(UserError, match="line 1: expected two contexts"):
+        read_scws(path)

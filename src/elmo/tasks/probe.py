@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import logging
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -54,6 +55,7 @@ FIRST_SENSE = "first sense"
 Spans = Sequence[tuple[int, int]]
 Floats = NDArray[np.float32]
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -533,7 +535,7 @@ def read_wic(path: Path, loaded: LanguageModel) -> list[Json]:
             ) from None
         words, spans = zip(*sides, strict=True)
         pairs.append({"sentences": list(words), "spans": list(spans), "label": label})
-    return pairs
+    return _not_empty(pairs, path)
 
 
 def _marked(
@@ -553,7 +555,7 @@ def read_scws(path: Path) -> list[Json]:
         fields = line.rstrip("\r\n").split("\t")
         try:
             sides = [_between_marks(fields[column].split()) for column in (5, 6)]
-            rating = float(fields[7])
+            rating = _rating(fields[7])
         except (IndexError, ValueError):
             raise UserError(
                 f"'{path}', line {number}: expected two contexts with a word between <b> and </b>, "
@@ -561,6 +563,19 @@ def read_scws(path: Path) -> list[Json]:
             ) from None
         words, spans = zip(*sides, strict=True)
         pairs.append({"sentences": list(words), "spans": list(spans), "rating": rating})
+    return _not_empty(pairs, path)
+
+
+def _rating(text: str) -> float:
+    rating = float(text)
+    if not math.isfinite(rating):
+        raise ValueError("not a number")
+    return rating
+
+
+def _not_empty(pairs: list[T], path: Path) -> list[T]:
+    if not pairs:
+        raise UserError(f"'{path}': expected pairs with ratings or labels, but there are none")
     return pairs
 
 
@@ -578,12 +593,12 @@ def read_similarity(path: Path) -> list[tuple[str, str, float]]:
     for number, line in enumerate(read_lines(path, ReadOptions()), start=1):
         if fields := line.lower().split():
             try:
-                pairs.append((fields[0], fields[1], float(fields[2])))
+                pairs.append((fields[0], fields[1], _rating(fields[2])))
             except (IndexError, ValueError):
                 raise UserError(
                     f"'{path}', line {number}: expected two words and a rating, got {line!r:.60}"
                 ) from None
-    return pairs
+    return _not_empty(pairs, path)
 
 
 def run_probe(
