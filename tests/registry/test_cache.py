@@ -334,3 +334,9 @@ def test_many_langs_by_name(
     assert files == {
         "config.json", "model.safetensors", "vocabulary.txt", "spelling.json", "README.md"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ["http://[", "https://\x1b[31m/x.zip"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(UserError, match="expected an address"):
+        download_model(address)

@@ -104,7 +104,11 @@ def fetch(name: str, convert: Convert, *, fresh: bool = False, forget: bool = Fa
         slug = "hf--" + name.removeprefix("hf:").replace("/", "--")
         model = None
     elif name.startswith(WEB):
-        if not is_archive(urlsplit(name).path):
+        try:
+            path = urlsplit(name).path
+        except ValueError as error:
+            raise UserError(f"{name:.200}: expected an address ({error})") from None
+        if not is_archive(path):
             raise UserError(
                 f"{name:.200}: expected the address of an archive ({', '.join(SUFFIXES)}); the two "
                 "files of an official model go to LanguageModel.from_official(options, weights)"

@@ -41,7 +41,11 @@ def file_system(address: Address) -> tuple[Any, str]:
     core: Any = import_module("fsspec.core")  # where it is used: it takes a moment to import
     try:
         return core.url_to_fs(address)
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        scheme = address.partition(":")[0].replace("https", "http")
+        advice = f"run: pip install 'fsspec[{scheme}]'"
+        raise UserError(f"{address}: {error}; {advice}") from None
+    except ValueError as error:
         raise UserError(f"{address}: {error}") from None
 
 
