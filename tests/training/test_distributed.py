@@ -160,3 +160,26 @@ def test_alone_gradients_stay_as_they_are():
     for name, one in before.items():
         assert (one is None) == (after[name] is None)
         assert one is None or torch.equal(one, after[name])
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"RANK": "x", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "x"},
+        {"RANK": "-1", "WORLD_SIZE": "2"},
+        {"RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"},
+        {"RANK": "0", "WORLD_SIZE": "0"},
+        {"RANK": "0", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "x"},
+    ],
+)
+def test_variables_that_torchrun_did_not_set(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="start the command with torchrun, or unset"), joined():
+        pass

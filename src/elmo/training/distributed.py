@@ -101,7 +101,15 @@ class World:
 @contextmanager
 def joined(device: str = "cpu") -> Generator[World]:
     """Join the processes that torchrun started; without torchrun, a world of one."""
-    rank, size = (int(os.environ.get(name, n)) for name, n in (("RANK", 0), ("WORLD_SIZE", 1)))
+    names = ("RANK", "WORLD_SIZE", "MASTER_PORT")
+    told = [os.environ.get(name, default) for name, default in zip(names, "010", strict=True)]
+    is_number = all(text.isascii() and text.isdigit() for text in told)
+    rank, size, _ = map(int, told) if is_number else (0, 0, 0)
+    if rank >= size or (size > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()):
+        raise UserError(
+            f"RANK {told[0]!r:.40}, WORLD_SIZE {told[1]!r:.40}, MASTER_ADDR, MASTER_PORT: expected "
+            "what torchrun sets; start the command with torchrun, or unset these variables"
+        )
     if size == 1:
         yield World()
         return
