@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -607,3 +608,11 @@ def test_files_of_words_are_read_back_and_not_overwritten(
     with pytest.raises(UserError, match="exists already"):
         check_vector_file(path, words=True)
     assert (tmp_path / "t.txt").exists() == (suffix in (".h5", ".hdf5"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in Unicode only")
+def test_a_name_that_is_not_utf8(embedder: Embedder, tmp_path: Path) -> None:
+    for suffix in (".npz", ".parquet", ".h5"):
+        path = tmp_path / f"\udcff{suffix}"
+        embed_words(embedder, path, SINGLE_WORDS)
+        assert load_vectors(path).texts == SINGLE_WORDS

@@ -391,12 +391,13 @@ def write_columns(path: Path, suffix: str, columns: Columns) -> None:
     elif suffix == ".parquet":
         parquet: Any = require_extra("pyarrow.parquet", "parquet")
         writer: Any = None
-        for start, texts, words, rows in _chunks(columns):
-            ids, pooled = range(start, start + len(texts)), "offsets" not in columns
-            table = vector_table(ids, texts, words, rows, pooled=pooled)
-            writer = writer or parquet.ParquetWriter(path, table.schema)
-            writer.write_table(table)
-        writer.close()
+        with path.open("wb") as stream:  # pyarrow opens no path that is not UTF-8
+            for start, texts, words, rows in _chunks(columns):
+                ids, pooled = range(start, start + len(texts)), "offsets" not in columns
+                table = vector_table(ids, texts, words, rows, pooled=pooled)
+                writer = writer or parquet.ParquetWriter(stream, table.schema)
+                writer.write_table(table)
+            writer.close()
     else:
         try:
             _write_h5(path, columns)
@@ -599,7 +600,8 @@ def _load_npz(path: Path) -> LoadedVectors:
 def _load_parquet(path: Path) -> LoadedVectors:
     pa: Any = require_extra("pyarrow", "parquet")
     parquet: Any = require_extra("pyarrow.parquet", "parquet")
-    table = parquet.read_table(path)
+    with path.open("rb") as stream:
+        table = parquet.read_table(stream)
     pooled = pa.types.is_fixed_size_list(table.schema.field("vector").type)
     if "word" in table.column_names:
         texts = table["word"].to_pylist()
