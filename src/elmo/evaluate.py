@@ -74,8 +74,6 @@ class Evaluation:
 
 
 class _Tally:
-    """Running sums of one direction."""
-
     def __init__(self, vocabulary: int, *, confusions: bool = False) -> None:
         self.confused: Counter[int] | None = Counter() if confusions else None
         self.loss = 0.0

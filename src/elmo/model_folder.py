@@ -135,7 +135,6 @@ def other_stages(config: Json) -> Json:
 
 
 def _read_settings(folder: Path) -> tuple[Json, BiLMConfig, TokenizerConfig]:
-    """Check that the files of a folder are there, and read its config.json."""
     if not folder.is_dir():
         raise UserError(
             f"{folder}: expected a model folder, but there is none; check the path, or train a "

@@ -22,6 +22,7 @@ from elmo.cli.display import (
     print_json,
     print_table,
     safe,
+    say,
 )
 from elmo.cli.pretrain import show_report
 from elmo.training.loop import StepReport
@@ -173,3 +174,19 @@ def test_what_is_shown_fits(before: list[str], behind: list[str], word: str, wid
 )
 def test_as_many_as_fit(width: int, wanted: list[str]) -> None:
     assert fitting(["one", "two", "six"], width) == wanted
+
+
+def test_names_of_strangers_stay_on_their_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say("a\x1b[31m\nb: 3 texts")
+    assert capsys.readouterr().out == "a\\x1b[31m\\nb: 3 texts\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "utf-16"])
+def test_json_is_json_in_every_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding, errors="backslashreplace")
+    monkeypatch.setattr("sys.stdout", stream)
+    print_json({"text": "naïve 雨 😀"})
+    assert json.loads(written.getvalue().decode(encoding)) == {"text": "naïve 雨 😀"}

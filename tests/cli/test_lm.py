@@ -188,3 +188,8 @@ def test_scores_as_lines_in_bits(capsys) -> None:
     for line, word in zip(lines, words, strict=True):
         assert float(line[4]) == pytest.approx(word["forward"] / math.log(2), abs=1e-5)
         assert float(line[5]) == pytest.approx(word["backward"] / math.log(2), abs=1e-5)
+
+
+def test_in_an_ascii_locale_typed_text_is_read_as_utf8(capsys) -> None:
+    assert main(["score", "na\udcc3\udcafve", "--json"]) == 0  # as Python decodes the arguments
+    assert json.loads(capsys.readouterr().out)["words"][0]["word"] == "naïve"

@@ -319,3 +319,24 @@ def test_odd_names_get_a_short_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no user of this name" in capsys.readouterr().err
     assert main(["score", "Oil .", "--model", "x" * 9000]) == 2
     assert len(capsys.readouterr().err) < 4000
+
+
+def test_logged_names_stay_on_their_line_and_tracebacks_do_not(tmp_path: Path) -> None:
+    script = """
+import logging
+from elmo.cli.main import main
+main(["info"])
+log = logging.getLogger("elmo")
+log.warning("reading %s", "a\\x1b[31m\\nb")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.exception("lost")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    first, second, third, *rest = done.stderr.splitlines()
+    assert first == "reading a\\x1b[31m\\nb"
+    assert (second, third) == ("lost", "Traceback (most recent call last):")
+    assert rest[-1].startswith("ZeroDivisionError")

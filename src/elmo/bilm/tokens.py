@@ -152,7 +152,6 @@ class WordCache:
 
 
 def _keys(words: Words) -> list[bytes]:
-    """Id and spelling of each word."""
     parts = [words.ids[:, None]] + ([] if words.spellings is None else [words.spellings])
     table = torch.cat(parts, dim=1).int().cpu().numpy()
     return [row.tobytes() for row in table]

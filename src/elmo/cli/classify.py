@@ -18,6 +18,7 @@ from elmo.cli.display import (
     print_json,
     print_table,
     safe,
+    say,
     shortened,
 )
 from elmo.cli.main import Arguments, Command, add_device, add_model, add_reading, checked_text
@@ -84,7 +85,6 @@ def add_training(command: Command) -> None:
 
 
 def _add_table(command: Command) -> None:
-    """Which columns hold the text and the label, as `args.read` and `args.labels`."""
     add_reading(command)
     command.settings("labels", LabelOptions(), "label_column labels_separator", section="labels")
 
@@ -141,7 +141,7 @@ def print_ending(mix: LayerMix | None, stopped: str, seconds: float, folder: Pat
     if mix is not None and mix.weights is not None:
         shown = ", ".join(f"{weight:.3f}" for weight in mix.weights)
         print(f"layer weights {shown}; gamma {mix.gamma:.3f}")
-    print(f"{stopped}; trained in {seconds:,.0f} s: {safe(str(folder))}")
+    say(f"{stopped}; trained in {seconds:,.0f} s: {folder}")
 
 
 def exit_code(trouble: str | None) -> int:
@@ -244,9 +244,8 @@ def print_metrics(metrics: Metrics, name: str) -> None:
     accuracy, macro_f1, micro = metrics.accuracy, metrics.macro_f1, metrics.micro
     print(
         f"{name}: {metrics.count:,} rows, {'accuracy' if micro is None else 'exact match'} "
-        f"{accuracy.value:.4f} "
-        f"({accuracy.low:.4f} to {accuracy.high:.4f}), macro F1 {macro_f1.value:.4f} "
-        f"({macro_f1.low:.4f} to {macro_f1.high:.4f}), calibration error "
+        f"{accuracy.value:.4f} ({accuracy.low:.4f} to {accuracy.high:.4f}), macro F1 "
+        f"{macro_f1.value:.4f} ({macro_f1.low:.4f} to {macro_f1.high:.4f}), calibration error "
         f"{metrics.calibration_error:.4f}"
     )
     labels = [scores.label for scores in metrics.classes]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from elmo.cli.display import ProgressDisplay, print_json, print_table, safe
+from elmo.cli.display import ProgressDisplay, print_json, print_table, say
 from elmo.cli.main import SOURCES, Arguments, Command, add_preset
 from elmo.errors import UserError
 
@@ -63,13 +63,9 @@ def run_check(args: Arguments) -> int:
         )  # fmt: skip
     findings = find(report)
     if args.json:
-        print_json(
-            {
-                "corpus": asdict(report),
-                "estimate": None if costs is None else asdict(costs),
-                "findings": [finding._asdict() for finding in findings],
-            }
-        )
+        found = [finding._asdict() for finding in findings]
+        facts = {"corpus": asdict(report), "estimate": None if costs is None else asdict(costs)}
+        print_json({**facts, "findings": found})
     else:
         _print_report(report, costs, findings)
     return int(any(finding.kind == "problem" for finding in findings))
@@ -121,8 +117,8 @@ def _print_report(
     if not findings:
         print("nothing stands out: continue with elmo pretrain")
     for finding in findings:
-        print(safe(f"{finding.kind}: {finding.what}"))
-        print(safe(f"  -> {finding.advice}"))
+        say(f"{finding.kind}: {finding.what}")
+        say(f"  -> {finding.advice}")
 
 
 def _cost_rows(costs: Estimate) -> list[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
@@ -11,6 +12,7 @@ from unicodedata import bidirectional
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
@@ -29,9 +31,16 @@ def safe(text: str) -> str:
     return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
+def say(line: str) -> None:
+    """Print a line on standard output; names and labels of strangers cannot break it."""
+    print(safe(line))
+
+
 def print_json(content: Mapping[str, object]) -> None:
     """Print one object on one line."""
-    text = json.dumps(content, ensure_ascii=False)
+    # Else the escapes of `main` for signs that the locale lacks would make it no JSON.
+    is_unicode = "utf" in str(getattr(sys.stdout, "encoding", "utf")).lower()
+    text = json.dumps(content, ensure_ascii=not is_unicode)
     # JSON escapes what is below U+0020; U+009B, for one, starts a terminal sequence, too.
     print(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text), flush=True)
 
@@ -55,27 +64,41 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
-class ProgressDisplay:
-    """A bar on standard error, lines above it; without a terminal a line every ten seconds."""
+class Display:
+    """Lines on standard error, above whatever is live in a terminal."""
 
-    def __init__(self, description: str = "", *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet)
-        self.is_terminal = self._console.is_terminal and not quiet
-        columns = (TextColumn("{task.description}", markup=False), BarColumn())
-        self._bar = Progress(*columns, console=self._console, disable=not self.is_terminal)
-        self._task = self._bar.add_task(description, total=None)
-        self._last = time.monotonic()
+        self._live: Progress | Live | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody sees what is live."""
+        return self._console.is_terminal and not self._console.quiet
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._live is not None and self.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.is_terminal:  # else it would print an empty line
-            self._bar.stop()
+        if self._live is not None and self.is_terminal:
+            self._live.stop()
 
     def line(self, text: str) -> None:
         self._console.print(safe(text), highlight=False, soft_wrap=True, markup=False)
+
+
+class ProgressDisplay(Display):
+    """A bar in a terminal; elsewhere a line every ten seconds."""
+
+    def __init__(self, description: str, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn())
+        self._bar = Progress(*columns, console=self._console, disable=not self.is_terminal)
+        self._live = self._bar
+        self._task = self._bar.add_task(description, total=None)
+        self._last = time.monotonic()
 
     def show(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from elmo.cli.display import ProgressDisplay, embedding_progress, print_concordance, print_json
+from elmo.cli.display import ProgressDisplay, embedding_progress, print_concordance, print_json, say
 from elmo.cli.main import (
     Arguments,
     Command,
@@ -93,11 +93,11 @@ def run_embed(args: Arguments) -> int:
     elif args.json:
         print_json({**asdict(written), "path": str(args.out)})
     elif args.words:
-        print(f"{args.out}: one vector of {written.dim:,} numbers for {written.texts:,} words")
+        say(f"{args.out}: one vector of {written.dim:,} numbers for {written.texts:,} words")
     else:
         each = "text" if args.encode.output == "pooled" else "word"
         empty = f"; {len(written.empty)} without words" if written.empty else ""
-        print(
+        say(
             f"{args.out}: {written.texts:,} texts, {written.tokens:,} words, one vector of "
             f"{written.dim:,} numbers per {each}{empty}"
         )
@@ -115,7 +115,7 @@ def _embed_with_ray(args: Arguments) -> int:
     if args.json:
         print_json(written._asdict())
     else:
-        print(f"{written.path}: {written.texts:,} texts, vectors of {written.dim:,} numbers")
+        say(f"{written.path}: {written.texts:,} texts, vectors of {written.dim:,} numbers")
     return 0
 
 
@@ -166,7 +166,7 @@ def run_neighbours(args: Arguments) -> int:
     lines += [(f"{hit.similarity:.4f}", hit.words, hit.position) for hit in result.neighbours]
     print_concordance(lines)
     if not result.neighbours:
-        print(f"no neighbours: no other text has {query.word!r}")
+        say(f"no neighbours: no other text has {query.word!r}")
     return 0
 
 
@@ -234,7 +234,7 @@ def run_static(args: Arguments) -> int:
         facts = {"words": words, "dim": dim, "documents": documents, "tokens": tokens}
         print_json({"path": str(args.out), "method": args.method, **facts})
     else:
-        print(
+        say(
             f"{args.out}: vectors of {dim:,} numbers for {words:,} words, "
             f"from {documents:,} texts of {tokens:,} words"
         )

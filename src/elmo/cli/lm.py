@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from elmo.bilm.config import BLANK, GenerationConfig
-from elmo.cli.display import print_json, print_table, safe
+from elmo.cli.display import print_json, print_table, safe, say
 from elmo.cli.main import Arguments, Command, add_texts, open_model, read_texts, require_texts
 from elmo.text.tokenizer import join_words
 
@@ -106,7 +106,7 @@ def _print_prediction(prediction: Prediction) -> None:
         words = list(prediction.words)
         for other in prediction.blanks:
             words[other.place] = f"[{words[other.place]}]" if other is blank else BLANK
-        print(safe(" ".join(words)))
+        say(" ".join(words))
         ranked = zip_longest(blank.forward, blank.backward, blank.combined)
         rows = [
             [str(rank), *(f"  {word.word} {word.probability:.4f}" for word in candidates)]
@@ -141,5 +141,5 @@ def run_generate(args: Arguments) -> int:
             text = join_words(generated.words)
             print_json({"text": text, "words": generated.words, **asdict(generated)})
         else:
-            print(safe(join_words(generated.words)))
+            say(join_words(generated.words))
     return 0

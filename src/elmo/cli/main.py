@@ -189,7 +189,12 @@ def _run(argv: list[str]) -> int:
         print(_overview(f"elmo {argv[0]}", PARTS[argv[0]]))
         return OK
     command, args = parse(argv)
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    from elmo.cli.display import safe
+
+    formatter, handler = logging.Formatter(), logging.StreamHandler()
+    formatter.formatMessage = lambda record: safe(record.message)  # but not a traceback's lines
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("elmo").setLevel(logging.WARNING if args.quiet else logging.INFO)
     logging.getLogger("gensim").setLevel(logging.ERROR)  # it logs every step
     keep_freed_memory()
@@ -550,7 +555,6 @@ def _metavar(kind: Any) -> str:
 
 
 def _merged(defaults: Json, changes: object) -> object:
-    """`defaults` with the values of `changes`, section by section."""
     if not isinstance(changes, dict):
         return changes  # no section: `from_json` says so
     merged: Json = dict(defaults)
@@ -684,9 +688,11 @@ def require_texts(texts: Sequence[str]) -> Sequence[str]:
 
 def checked_text(text: str) -> str:
     """A text as it was typed, if it is UTF-8."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise UserError(f"expected text in UTF-8, but got {text!r:.60}; convert it first")
-    return text
+    try:
+        # In an ASCII locale, Python reads what is not ASCII as surrogates.
+        return text.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
+        raise UserError(f"expected text in UTF-8, but got {text!r:.60}; convert it first") from None
 
 
 def open_model(args: Arguments) -> LanguageModel:

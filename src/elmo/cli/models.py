@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from elmo.cli.display import print_json, print_table
+from elmo.cli.display import print_json, print_table, say
 from elmo.cli.main import Arguments, Command
 from elmo.config import nearest
 from elmo.errors import UserError
@@ -140,5 +140,5 @@ def run_download(args: Arguments) -> int:
         print_json(folders)
         return 0
     for name, folder in folders.items():
-        print(f"{name}: {folder}")
+        say(f"{name}: {folder}")
     return 0

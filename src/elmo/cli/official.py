@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from elmo.cli.display import print_json, print_table
+from elmo.cli.display import print_json, print_table, say
 from elmo.cli.main import Arguments, Command, model_argument
 from elmo.errors import UserError
 
@@ -50,7 +50,7 @@ def _convert_to_sentence_transformers(args: Arguments) -> int:
     if args.json:
         print_json({"source": str(args.source), "target": str(args.target)})
     else:
-        print(f"{args.target}: SentenceTransformer({str(args.target)!r}, trust_remote_code=True)")
+        say(f"{args.target}: SentenceTransformer({str(args.target)!r}, trust_remote_code=True)")
     return 0
 
 
@@ -78,9 +78,9 @@ def run_convert(args: Arguments) -> int:
         folders = {"source": str(args.source), "target": str(args.target)}
         print_json({**folders, "drops_softmax": drops_softmax})
         return 0
-    print(f"{args.target}: the model of {args.source}, number for number")
+    say(f"{args.target}: the model of {args.source}, number for number")
     if drops_softmax:
-        print(
+        say(
             "not included, since official files cannot hold it: the softmax (so keep "
             f"{args.source} to score, predict or generate) and the word counts"
         )

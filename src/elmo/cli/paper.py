@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo.cli.display import ProgressDisplay, print_json, print_table
+from elmo.cli.display import ProgressDisplay, print_json, print_table, say
 from elmo.cli.main import Arguments, Command, add_device, add_model
 from elmo.cli.probe import DATA, data_folder
 from elmo.tasks.config import PAPER_PRESETS, PaperConfig
@@ -78,7 +78,7 @@ def run_paper(args: Arguments) -> int:
         rows = [[one["claim"], verdicts[one["agrees"]], one["numbers"]]
                 for one in results["findings"]]  # fmt: skip
         print_table(rows or [["no finding: no table was asked for"]])
-        print(f"{args.out / 'report.html'}, report.pdf and {RESULTS}")
+        say(f"{args.out / 'report.html'}, report.pdf and {RESULTS}")
     return 0
 
 

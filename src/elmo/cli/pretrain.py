@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo.cli.display import ProgressDisplay, clock, print_json, print_table
+from elmo.cli.display import ProgressDisplay, clock, print_json, print_table, say
 from elmo.cli.main import (
     SOURCES,
     Arguments,
@@ -184,11 +184,11 @@ def _print_result(result: Result, *, as_json: bool) -> None:
         best, before = position.best_perplexity, position.frozen_perplexity
         quality = "" if best is None else f", held-out perplexity {best:.2f}"
         quality += "" if before is None else f" ({before:.2f} with only its softmax trained)"
-        print(f"{result.folder}: a model after {position.step:,} steps{quality}")
-        print(f"next: elmo evaluate {result.folder}")
+        say(f"{result.folder}: a model after {position.step:,} steps{quality}")
+        say(f"next: elmo evaluate {result.folder}")
     else:
         print(f"stopped after {position.step:,} steps; the same command resumes, or:")
-        print(f"  elmo pretrain --resume {result.folder}")
+        say(f"  elmo pretrain --resume {result.folder}")
 
 
 def evaluate_command() -> Command:
@@ -315,7 +315,6 @@ def run_info(args: Arguments) -> int:
 
 
 def _print_classifier(folder: Path, *, as_json: bool) -> int:
-    """Print what a classifier's folder holds, without loading its weights."""
     from elmo.classify.classifier import describe_classifier
     from elmo.files import read_json
 

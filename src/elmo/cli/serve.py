@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from elmo.cli.display import ProgressDisplay, print_json
+from elmo.cli.display import ProgressDisplay, print_json, say
 from elmo.cli.embed import embedding_progress
 from elmo.cli.main import (
     Arguments,
@@ -54,7 +54,7 @@ def run_serve(args: Arguments) -> int:
         if args.json:
             print_json({"url": link})
         else:
-            print(f"elmo serve: {link}  (stop with Ctrl-C)")
+            say(f"elmo serve: {link}  (stop with Ctrl-C)")
         sys.stdout.flush()
         if args.open and config.explorer:
             import webbrowser
@@ -105,7 +105,7 @@ def run_index(args: Arguments) -> int:
         counts = {"texts": about.texts, "words": about.occurrences, "layers": about.layers}
         print_json({"path": str(args.out), **counts, "dim": about.dim})
     else:
-        print(
+        say(
             f"{args.out}: {about.texts:,} texts, {about.occurrences:,} words, layers "
             f"{', '.join(map(str, about.layers))} of {about.dim} numbers"
         )

@@ -103,7 +103,6 @@ class ElmoLayer(nn.Module):
             return TextLayers(*self.bilm.layers(self.bilm.pack(words)).padded())
 
     def _generator(self) -> torch.Generator:
-        """The generator of dropout, seeded by the config of the mix."""
         device = self.bilm.device
         if self._random is None or self._random.device != device:
             self._random = torch.Generator(device).manual_seed(self.mix.config.mix_seed)

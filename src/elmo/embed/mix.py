@@ -276,7 +276,6 @@ def _fixed_weights(config: MixConfig, layers: int, random: torch.Generator) -> T
 
 
 def _chosen(config: MixConfig, layers: int) -> int:
-    """The layer that a mix of a single layer selects."""
     return config.mix_layer if config.mix == "layer" else layers - 1
 
 

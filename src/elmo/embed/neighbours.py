@@ -232,7 +232,6 @@ class Nearest:
             self._floor = min(hit.similarity for hit in self._neighbours.values())
 
     def _identity(self, neighbour: Neighbour) -> Hashable:
-        """What no two neighbours may have in common: position, word or phrase."""
         if self._config.distinct == "none":
             return neighbour.text_number, neighbour.position
         around = WORDS_AROUND if self._config.distinct == "phrase" else 0

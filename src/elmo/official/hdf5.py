@@ -85,7 +85,6 @@ def read_numbers(dataset: Any) -> NDArray[np.float32]:
 
 
 def _collect(h5py: Any, file: Any, path: Path) -> dict[str, Any]:
-    """All datasets by full name."""
     datasets: dict[str, Any] = {}
     waiting: list[tuple[tuple[str, ...], Any]] = [((), file)]
     objects = 0

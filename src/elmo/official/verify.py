@@ -46,8 +46,6 @@ class Difference:
 
 
 class _Tally:
-    """The largest difference so far, by layer and direction."""
-
     def __init__(self) -> None:
         self._differences: dict[tuple[int, Direction], Difference] = {}
 
@@ -183,7 +181,6 @@ def _compare(tally: _Tally, ours: Array, path: Path, name: str, stored: _Stored)
 
 @contextmanager
 def _opened(path: Path) -> Generator[dict[str, _Stored]]:
-    """The arrays of an .npz or .hdf5 file by name."""
     if path.suffix != ".npz":
         with opened(path) as datasets:
 

@@ -340,7 +340,6 @@ def tfidf(data: StudyData, per_class: int | None = None, seed: int = 0) -> Outco
 def _outcome(
     data: StudyData, predict: Callable[[Any], Any], seconds: float, *, measures_train: bool = True
 ) -> Outcome:
-    """Ask a classifier; development accuracy and parameters are filled in by the caller."""
     since = time.monotonic()
     test = predict(data.test)
     pace = len(data.test) / max(time.monotonic() - since, 1e-9)

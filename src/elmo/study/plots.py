@@ -366,7 +366,6 @@ def _panels(
 
 
 def _quiet(axes: Any, grid: str) -> None:
-    """Only thin grid lines along one axis or both."""
     axes.spines[:].set_visible(False)
     axes.tick_params(which="both", length=0, labelsize=SMALL, labelcolor=LIGHT["faint"])
     axes.grid(axis=grid, color=LIGHT["lines"], linewidth=0.7)

@@ -151,7 +151,6 @@ def _start(process: BaseProcess) -> None:
 
 
 def _work(study: Study, cell: Cell, writer: Connection) -> None:
-    """What happens in the process of a cell."""
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -369,7 +369,6 @@ def _digest(hashes: Mapping[str, str]) -> str:
 
 
 def _content(request: CorpusRequest) -> list[str]:
-    """The SHA-256 of every source."""
     sources = [*request.sources, *request.held_out_sources]
     return [source.content_hash or sha256(source.path) for source in sources]
 

@@ -284,7 +284,6 @@ def _vocabularies(
     min_count: int,
     max_size: int | None,
 ) -> list[VocabularyPoint]:
-    """The chosen vocabulary, then those of MIN_COUNTS, then those of MAX_SIZES."""
     words = [word for word in everywhere if word not in SPECIAL_WORDS]
     held_out = np.fromiter((in_held_out[word] for word in words), np.int64)
     counts = np.fromiter((everywhere[word] for word in words), np.int64) - held_out
