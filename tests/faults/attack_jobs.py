@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.faults.attacks import Attack, Result, Verdict, run
+from tests.faults.attacks import Attack, Result, Verdict, copied, run
 
 TRIES = 4
 EMBED = "embed big.txt --model m --out o.npz --threads 2"
@@ -76,13 +75,6 @@ def jobs(original: Path, workspace: Path) -> Iterator[Verdict]:
     for name in SIGNALS:
         attack = Attack("signals", f"{name}: elmo pretrain", PRETRAIN.split())
         yield judged(attack, original, workspace, expected, signalled(PRETRAIN, name))
-
-
-def copied(original: Path, folder: Path) -> Path:
-    """A fresh copy of the world."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(original, folder, symlinks=True)
-    return folder
 
 
 def judged(

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from tests.faults.attacks import Attack, Check, Prepare, Result
+from tests.faults.attacks import SECONDS, Attack, Check, Prepare, Result
 
 from elmo.cli.main import COMMANDS, Command
+from elmo.tasks.probe import SIMILARITY_SETS
 
 VALUES = (
     "nan",
@@ -53,7 +54,9 @@ BASES = {
     "pairs train": "pairs.csv --model m --out o --epochs 1 --encoder-dim 4 --task-dim 4",
     "pairs evaluate": "pairs.csv --model p",
     "pairs predict": "oil~bank team~game --model p",
+    "probe": "pos --data data --model m --epochs 1",
     "index": "corpus.txt --model m --out o",
+    "serve": "--model m --classifier c --port 0",
     "score": "oil~prices --model m",
     "predict": "oil~___~fell --model m",
     "generate": "oil --model m --length 3",
@@ -88,7 +91,10 @@ def options() -> Iterator[Attack]:
             )
             for value in VALUES if is_number else ODD_TEXTS:
                 yield Attack(
-                    "options", f"elmo {name} {flag}={value}", [*base(name), f"{flag}={value}"]
+                    "options",
+                    f"elmo {name} {flag}={value}",
+                    [*base(name), f"{flag}={value}"],
+                    seconds=10 if name == "serve" else SECONDS,  # it ends with SIGTERM
                 )
 
 
@@ -121,6 +127,15 @@ def has(text: str, stream: str = "out") -> Check:
         return None if text in shown else f"{stream} lacks {text!r}: {shown[-300:]!r}"
 
     return check
+
+
+def is_json(result: Result) -> str | None:
+    """The output must be JSON, whatever signs the locale lacks."""
+    try:
+        json_lines(result)
+    except ValueError as error:
+        return f"{error}: {result.out[:200]!r}"
+    return None
 
 
 def json_lines(result: Result) -> list[dict[str, Any]]:
@@ -383,6 +398,188 @@ def parquet(group: str, commands: dict[str, list[str]]) -> Iterator[Attack]:
                 table(columns, compression="zstd", store_schema=False),
                 expect="clear error",
             )
+
+
+def probes() -> Iterator[Attack]:
+    """Data sets that are missing, damaged or something else."""
+    group = "data sets of elmo probe"
+    files = {
+        "pos": (
+            "ud_english_ewt/en_ewt-ud-train.conllu.gz",
+            "ud_english_ewt/en_ewt-ud-test.conllu.gz",
+        ),
+        "senses": ("semcor/semcor3.0.tsv.gz",),
+        "wic": ("wic/train.tsv", "wic/validation.tsv"),
+        "scws": ("scws/ratings.txt.gz",),
+        "similarity": (
+            "semcor/semcor3.0.tsv.gz",
+            *[f"word_similarity/EN-{one}.txt" for one in SIMILARITY_SETS],
+        ),
+    }
+    contents = {
+        "nothing": b"",
+        "a line": b"oil prices fell\n",
+        "tabs": b"\t\t\t\t\t\t\t\t\t\t\t\n" * 9,
+        "numbers": b"1\t2\t3\t4\t5\t6\t7\t8\t9\t10\n\n" * 9,
+        "Latin-1": "caf\u00e9\tN\tV\n".encode("latin-1"),
+        "zeros": bytes(999),
+        "a line of 40 MB": b"oil " * 10_000_000,
+        "nan": b"a\tn\tnan\tnan\tnan\tnan\n" * 9,
+    }
+    for probe, names in files.items():
+        argv = ["probe", probe, "--data", "data", "--model", "m"]
+        for what, content in contents.items():
+            steps = [
+                write(f"data/{name}", gzip.compress(content) if name.endswith(".gz") else content)
+                for name in names
+            ]
+            yield Attack(
+                group,
+                f"{what}: elmo probe {probe}",
+                argv,
+                both(*steps),
+                expect="" if (what, probe) == ("numbers", "pos") else "clear error",
+            )
+        raw = [write(f"data/{name}", b"no gzip\n") for name in names]
+        yield Attack(group, f"no gzip: elmo probe {probe}", argv, both(*raw), expect="clear error")
+
+        def pipes(folder: Path, names: Sequence[str] = names) -> None:
+            for name in names:
+                (folder / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / "data" / name).unlink(missing_ok=True)
+                os.mkfifo(folder / "data" / name)
+
+        yield Attack(group, f"pipes: elmo probe {probe}", argv, pipes, expect="clear error")
+        for place in ("nowhere", "README.md", "", "\udcff", "a" * 5000, "notes"):
+            yield Attack(
+                group,
+                f"--data {place[:20]!r}: elmo probe {probe}",
+                ["probe", probe, "--data", place, "--model", "m"],
+                environment={"ELMO_DATA": ""},
+                expect="clear error",
+            )
+    for words in ("README.md", "nowhere", "v.npz", "m", "\udcff"):
+        yield Attack(
+            group,
+            f"--word-vectors {words!r}: elmo probe pos",
+            [*base("probe"), "--word-vectors", words],
+            expect="clear error",
+        )
+    for probe in ("", "nothing", "POS", "\udcff"):
+        yield Attack(
+            group,
+            f"elmo probe {probe!r}",
+            ["probe", probe, "--data", "data", "--model", "m"],
+            expect="clear error",
+        )
+    yield Attack(group, "elmo probe pos, as it should be", base("probe"), expect="right")
+
+
+def servers() -> Iterator[Attack]:
+    """What elmo serve is started with, and folders that are no index."""
+    group = "starts of elmo serve and index"
+    model, classifier = ["--model", "m"], ["--classifier", "c"]
+    starts = {
+        "no such model": ["--model", "nowhere"],
+        "a model that is a file": ["--model", "README.md"],
+        "two models of one name": ["--model", "a=m", "a=m"],
+        "a name without a folder": ["--model", "a="],
+        "an escape in a name": ["--model", "\x1b[31m=m"],
+        "no such classifier": [*model, "--classifier", "nowhere"],
+        "a model as classifier": [*model, "--classifier", "m"],
+        "no such corpus": [*model, *classifier, "--corpus", "nowhere"],
+        "a token file that is missing": [*model, "--token-file", "nowhere"],
+        "an empty token file": [*model, "--token-file", "empty"],
+        "a token of one letter": [*model, "--token-file", "short"],
+        "a token file that is a folder": [*model, "--token-file", "m"],
+        "a token with an escape": [*model, "--token-file", "odd"],
+        "a token file that is a pipe": [*model, "--token-file", "pipe"],
+        "every address without a token": [*model, "--host", "0.0.0.0"],
+        "a host that is none": [*model, "--host", "no host"],
+        "a host that is not UTF-8": [*model, "--host", "\udcff"],
+        "a host of 5,000 letters": [*model, "--host", "a" * 5000],
+        "a port without permission": [*model, "--port", "70000"],
+        "1,000 workers": [*model, "--workers", "1000"],
+        "an origin that is none": [*model, "--allow-origin", "\x1b[31m"],
+        "a corpus that is no index": [*model, *classifier, "--corpus", "notes"],
+        "a text as a corpus": [*model, "--corpus", "README.md"],
+        "an unknown key": [*model, "--set", "nothing=1"],
+        "no bytes": [*model, "--set", "limits.body_bytes=0"],
+    }
+
+    def prepare(folder: Path) -> None:
+        (folder / "empty").touch()
+        (folder / "short").write_text("a\n")
+        (folder / "odd").write_text("\x1b[31m" * 9)
+        os.mkfifo(folder / "pipe")
+
+    for what, argv in starts.items():
+        words = ["serve", *argv] if "--port" in argv else ["serve", *argv, "--port", "0"]
+        yield Attack(group, what, words, prepare, no_escape, seconds=15)
+
+    def index_then(change: Prepare) -> Prepare:
+        def then(folder: Path) -> None:
+            from tests.faults.attacks import run
+
+            run(base("index"), folder)
+            change(folder)
+
+        return then
+
+    def files_of(folder: Path) -> list[Path]:
+        return sorted(path for path in (folder / "o").rglob("*") if path.is_file())
+
+    def cut(folder: Path) -> None:
+        for path in files_of(folder):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    def emptied(folder: Path) -> None:
+        for path in files_of(folder):
+            path.write_bytes(b"")
+
+    def linked(folder: Path) -> None:
+        for path in files_of(folder):
+            path.unlink()
+            path.symlink_to(folder / "README.md")
+
+    def piped(folder: Path) -> None:
+        for path in files_of(folder):
+            path.unlink()
+            os.mkfifo(path)
+
+    for what, change in {"cut": cut, "emptied": emptied, "links": linked, "pipes": piped}.items():
+        for command, argv in {
+            "serve": ["serve", "--model", "m", "--corpus", "o", "--port", "0"],
+            "index": base("index"),
+            "index --fresh": [*base("index"), "--fresh"],
+        }.items():
+            yield Attack(
+                group,
+                f"an index whose files are {what}: elmo {command}",
+                argv,
+                index_then(change),
+                no_escape,
+                changes=["o"] if command != "serve" else (),
+                seconds=15,
+            )
+    for file in ("README.md", "notes", "m", "c"):
+        yield Attack(
+            group,
+            f"--out {file}: elmo index",
+            ["index", "corpus.txt", "--model", "m", "--out", file],
+            expect="clear error",
+        )
+        yield Attack(
+            group,
+            f"--out {file}: elmo index --fresh",
+            ["index", "corpus.txt", "--model", "m", "--out", file, "--fresh"],
+            expect="clear error",
+        )
+
+
+def no_escape(result: Result) -> str | None:
+    """Terminal sequences of strangers are shown, not obeyed."""
+    return "an escape reaches the terminal" if "\x1b[31m" in result.out + result.err else None
 
 
 # Model folders that may come from anywhere.
@@ -865,6 +1062,9 @@ def environment() -> Iterator[Attack]:
                 "2",
             ],
             "convert": ["convert", "m", name, "--to", "official"],
+            "tag train": [*base("tag train"), "--out", name],
+            "pairs train": [*base("pairs train"), "--out", name],
+            "index": [*base("index"), "--out", name],
         }.items():
             yield Attack(group, f"--out {name[:20]!r}: elmo {command}", argv, check=raw)
     for path in ("~nosuchuser/x.txt", "~/x.txt", "//", "a/../../nowhere", "x" * 5000):
@@ -897,7 +1097,11 @@ def environment() -> Iterator[Attack]:
             "--help": ["embed", "--help"],
         }.items():
             yield Attack(
-                group, f"output in {encoding}: elmo {command}", argv, environment=variables
+                group,
+                f"output in {encoding}: elmo {command}",
+                argv,
+                check=is_json if "--json" in argv else no_escape,
+                environment=variables,
             )
     for command in ("embed", "score", "classify predict", "check", "pretrain"):
         argv = [*base(command), "-"] if command != "score" else ["score", "-", "--model", "m"]
@@ -1123,5 +1327,5 @@ def unknown_words() -> Iterator[Attack]:
 
 def all_attacks() -> list[Attack]:
     """All of them, in the order of the table."""
-    groups = (options, texts, models, folders, environment, typed, unknown_words)
+    groups = (options, texts, probes, servers, models, folders, environment, typed, unknown_words)
     return [attack for group in groups for attack in group()]

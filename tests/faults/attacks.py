@@ -13,6 +13,7 @@ of imports per attack would allow a tenth as many.
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import importlib
 import io
@@ -102,6 +103,8 @@ class Attack:
     """An outcome that this attack must have; default: a clear error or a right result."""
     says: str = ""
     """What a clear error must mention."""
+    seconds: float = SECONDS
+    """How long it may take until it is told to end, which is no mistake of a server."""
     changes: Sequence[str] = ()
     """Files and folders that the command may change; those named in --out and new ones always."""
 
@@ -135,6 +138,15 @@ def world(folder: Path) -> Path:
     ]
     (folder / "tagged.conll").write_text("\n".join(sentences[:30]))
     pairs = [f"{lines[idx]},{lines[idx + 1]},{'yn'[idx % 2]}" for idx in range(0, 40)]
+    for part in ("train", "dev", "test"):
+        rows = [
+            "".join(f"{n}\t{word}\t{word}\t{'XY'[len(word) % 2]}{6 * chr(9)}_\n"
+                    for n, word in enumerate(line.split(), 1))
+            for line in lines[:30]
+        ]  # fmt: skip
+        path = folder / "data" / "ud_english_ewt" / f"en_ewt-ud-{part}.conllu.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress("\n".join(rows).encode()))
     (folder / "pairs.csv").write_text("\n".join(["sentence1,sentence2,label", *pairs]) + "\n")
     commands = [
         "pretrain corpus.txt --out m --hidden 8 --word-dim 8 --epochs 1 --min-count 1 --cache k",
@@ -241,6 +253,13 @@ def _waited(child: int, seconds: float) -> int | None:
     return None
 
 
+def copied(original: Path, folder: Path) -> Path:
+    """A fresh copy of the world."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(original, folder, symlinks=True)
+    return folder
+
+
 def contents(folder: Path) -> dict[str, str]:
     """Hash or kind of everything below a folder; pipes are not opened."""
     found: dict[str, str] = {}
@@ -309,7 +328,13 @@ def carry_out(attack: Attack, original: Path, workspace: Path) -> Verdict:
     try:
         attack.prepare(folder)
         before = contents(folder)
-        result = run(attack.argv, folder, stdin=attack.stdin, environment=attack.environment)
+        result = run(
+            attack.argv,
+            folder,
+            stdin=attack.stdin,
+            environment=attack.environment,
+            seconds=attack.seconds,
+        )
         return judge(attack, result, before)
     finally:
         for path in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
@@ -319,7 +344,11 @@ def carry_out(attack: Attack, original: Path, workspace: Path) -> Verdict:
 
 
 def carry_out_all(
-    attacks: Iterable[Attack], workspace: Path, *, with_jobs: bool = False
+    attacks: Iterable[Attack],
+    workspace: Path,
+    *,
+    with_jobs: bool = False,
+    with_loopback: bool = False,
 ) -> Iterator[Verdict]:
     """The verdict of each attack."""
     import_everything()
@@ -330,6 +359,10 @@ def carry_out_all(
         from tests.faults.attack_jobs import jobs
 
         yield from jobs(original, workspace)
+    if with_loopback:
+        from tests.faults.attack_loopback import loopback
+
+        yield from loopback(original, workspace)
 
 
 def import_everything() -> None:
@@ -357,9 +390,11 @@ def import_everything() -> None:
     import elmo.embed.files
     import elmo.explore.index
     import elmo.official.verify
+    import elmo.serve.run
     import elmo.static.contextual
     import elmo.static.train
     import elmo.tasks.pairs
+    import elmo.tasks.probe
     import elmo.tasks.tagger
     import elmo.text.inspect
     import elmo.training.estimate  # noqa: F401
@@ -395,6 +430,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="Print fine outcomes, too.")
     parser.add_argument("--quick", action="store_true", help="Only commands that train nothing.")
     parser.add_argument("--jobs", action="store_true", help="Also kills, signals, two at once.")
+    parser.add_argument("--loopback", action="store_true", help="Also servers and locales.")
     parser.add_argument(
         "--record", type=Path, help="File for the outcomes; fine ones in it are not tried again."
     )
@@ -420,8 +456,9 @@ def main() -> int:
         ]
         attacks = [attack for attack, told in by_outcome if told.get("outcome") not in FINE]
     verdicts: list[Verdict] = [*recorded]
+    more = {"with_jobs": args.jobs, "with_loopback": args.loopback}
     with tempfile.TemporaryDirectory(prefix="elmo-attacks-") as workspace:
-        for verdict in carry_out_all(attacks, Path(workspace), with_jobs=args.jobs):
+        for verdict in carry_out_all(attacks, Path(workspace), **more):
             verdicts.append(verdict)
             attack = verdict.attack
             if args.record is not None:
