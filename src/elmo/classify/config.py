@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast
 
-from elmo.config import Count, Fraction, NotNegative, Positive, Range, Seed
+from elmo.config import Count, DropoutRate, Fraction, NotNegative, Positive, Range, Seed
 from elmo.embed.config import MixConfig
 from elmo.training.config import Schedule
 
@@ -16,7 +16,6 @@ MOST_EPOCHS, MOST_STEPS = 50, 3000
 """The most epochs or, with few texts, steps: by then the development loss rose long ago."""
 Size = Annotated[int, Range(0, 1 << 16)]
 """Units of a layer; more are a typing error, they would not fit into memory."""
-Rate = Annotated[float, Range(0, 1, "[)")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +44,9 @@ class NetworkConfig:
     """Concatenate a second mix of the biLM's layers with the encoder's output, as in the paper."""
     hidden: Size = 256
     """Units of the hidden layer between text and classes; 0: none, the classifier is linear."""
-    dropout: Rate = 0.2
+    dropout: DropoutRate = 0.2
     """Fraction of the units dropped in training."""
-    word_dropout: Rate = 0.0
+    word_dropout: DropoutRate = 0.0
     """Fraction of the words dropped in training."""
 
     @property
@@ -80,7 +79,7 @@ class FineTuningConfig:
     """Epochs after which the next lower layer starts to learn (gradual unfreezing)."""
     language_weight: NotNegative = 0.0
     """Weight of the language-model loss on the same texts, an auxiliary objective."""
-    bilm_dropout: Rate = 0.2
+    bilm_dropout: DropoutRate = 0.2
     """Dropout in the biLM while it learns."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from elmo.classify.config import LearningConfig, Rate, Size
-from elmo.config import Count, NotNegative, Range, Seed
+from elmo.classify.config import LearningConfig, Size
+from elmo.config import Count, DropoutRate, NotNegative, Range, Seed
 from elmo.embed.config import MixConfig
 
 Where = Literal["input", "output", "both", "none"]
@@ -74,7 +74,7 @@ class TaggerConfig:
     """softmax: each tag for itself; crf: the best sequence of tags; auto: crf for tags of spans."""
     span_scheme: Scheme = "iob2"
     """How spans are written as tags inside the tagger; files may have any of the three."""
-    dropout: Rate = 0.3
+    dropout: DropoutRate = 0.3
     """Fraction of the units dropped in training, before and after the encoder."""
     learning: LearningConfig = field(default_factory=_tagger_learning)
 
@@ -104,7 +104,7 @@ class PairConfig:
     """Units of the last hidden layer."""
     max_words: Count = 100
     """Longer texts are cut."""
-    dropout: Rate = 0.3
+    dropout: DropoutRate = 0.3
     """Fraction of the units dropped in training."""
     learning: LearningConfig = field(default_factory=_pair_learning)
 
