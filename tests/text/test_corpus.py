@@ -304,11 +304,13 @@ def test_a_given_held_out_part_is_the_only_one(tmp_path: Path) -> None:
     assert decoded(corpus, corpus.held_out) == bounded(other)
 
 
-def test_an_unchanged_corpus_is_used_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokenizer", ["whitespace", "regex", "regex-2", "characters"])
+def test_an_unchanged_corpus_is_used_again(tmp_path: Path, tokenizer: str) -> None:
     path, cache = write_corpus(tmp_path / "a.txt", documents(20)), tmp_path / "cache"
-    first = prepare(request(path), cache=cache)
+    asked = request(path, tokenizer=TokenizerConfig(tokenizer=tokenizer))
+    first = prepare(asked, cache=cache)
     before = moments(cache)
-    again = prepare(request(path), cache=cache)
+    again = prepare(asked, cache=cache)
     assert moments(cache) == before
     assert again.folder == first.folder
     assert load_corpus(first.folder).words == first.words

@@ -34,7 +34,7 @@ from elmo.files import (
 )
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_documents
-from elmo.text.tokenizer import Tokenizer, TokenizerConfig, build_tokenizer
+from elmo.text.tokenizer import TOKENIZERS, Tokenizer, TokenizerConfig, build_tokenizer
 from elmo.text.vocabulary import (
     BEGIN,
     END,
@@ -316,7 +316,7 @@ def prepare(
     with locked(cache / "locks" / f"{fingerprint}.lock", waiting, wait=True):
         remove_leftovers(folder.parent, fingerprint)
         name = request.tokenizer.tokenizer
-        is_known = name in ("regex", "whitespace") or name.startswith("spacy:")
+        is_known = name in TOKENIZERS or name.startswith("spacy:")
         if is_known and (folder / MANIFEST).exists():
             try:
                 corpus = load_corpus(folder)
