@@ -563,7 +563,8 @@ class LanguageModel:
         vectors = vectors.to(model.compute_dtype)  # (words, width)
         tokens = torch.arange(len(words), device=model.device)
         layout = Layout.of(np.array([len(words)])).to(model.device)
-        outputs, states = stack(vectors, tokens, layout, state)
+        with torch.autocast(model.device.type, enabled=False):
+            outputs, states = stack(vectors, tokens, layout, state)
         return model.output.log_probabilities(outputs[-1][-1:])[0].double().cpu(), states
 
 

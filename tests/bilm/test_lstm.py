@@ -438,17 +438,6 @@ def test_a_copy_has_weights_of_its_own() -> None:
     assert_same(layer(*args), before)
 
 
-@torch.no_grad()
-def test_under_autocast_the_scan_reads() -> None:
-    """torch would read in a lower precision than was asked of us."""
-    layer, inputs, layout = drawn_layer(0), torch.randn(5, HIDDEN), layout_of(5)
-    args = (inputs, layer.zero_state(1, inputs), layout)
-    wanted = layer(*args)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not layer.uses_torch(inputs, 1)
-        assert_same(layer(*args), wanted)
-
-
 # tanh
 
 

@@ -145,6 +145,42 @@ def test_in_single_precision() -> None:
         assert (one - other).abs().max() < 1e-6 * other.abs().max() + 1e-6
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("texts", [1, 2, 6])
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_autocast_changes_nothing(threads: int, texts: int, clip: float | None) -> None:
+    """Which dtype is computed in is set by `compute_dtype` alone."""
+    config = BiLMConfig(
+        input="both", word_dim=4, hidden=4, cell_clip=clip,
+        softmax=SoftmaxConfig(loss="full", tied=False),
+        characters=CharacterConfig(char_dim=3, filters=((1, 2), (3, 3))),
+    )  # fmt: skip
+    model = build_model(config).float()
+    model.compute_dtype = torch.float32
+    batch = batch_of(model, *[["the", "cat", "sat"], ["雨"], ["dog"]][:texts] * (1 + texts // 6))
+
+    def results() -> list[Tensor]:
+        model.zero_grad()
+        with torch.no_grad():
+            found = [model.layers(batch).words(), model.loss(batch).mean]
+        loss = model.loss(batch).mean + model.layers(batch).words().square().sum()
+        with torch.autocast("cpu", enabled=False):  # as torch advises
+            loss.backward()
+        return [*found, loss, *(p.grad for p in model.parameters() if p.grad is not None)]
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        expected = results()
+        with torch.autocast("cpu"):
+            found = results()
+    finally:
+        torch.set_num_threads(before)
+    assert len(found) > 8
+    for mine, other in zip(found, expected, strict=True):
+        assert torch.equal(mine, other)
+
+
 @given(TEXTS, st.integers(0, 2), st.sampled_from([None, [0], [1], [1, 0]]))
 @settings(max_examples=20)
 @torch.no_grad()

@@ -393,10 +393,18 @@ def test_modes_may_change_between_two_calls(vocabulary: Vocabulary) -> None:
     with torch.no_grad():
         both = layer(spelled(LEXICON[:9], vocabulary))
         with torch.autocast("cpu", torch.bfloat16):
-            rounded = layer(words)
+            assert torch.equal(layer(words), first)
         assert torch.equal(layer(words), first)
     assert torch.equal(both[:5], first)
-    assert rounded.dtype == torch.bfloat16
+
+
+@torch.no_grad()
+def test_autocast_leaves_no_rounded_vectors_in_the_cache(vocabulary: Vocabulary) -> None:
+    layer, words = layer_of(), spelled(LEXICON[:5], vocabulary)
+    expected = copy.deepcopy(layer)(words)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(layer(words), expected)
+    assert torch.equal(layer(words), expected)
 
 
 def test_weights_that_keep_no_record_are_not_trusted(vocabulary: Vocabulary) -> None:

@@ -59,6 +59,18 @@ def expected(model: BiLM, text: list[str]) -> Array:
     return numpy_bilm.activations(model, text)
 
 
+@pytest.mark.parametrize("texts", [1, 2, 6])
+def test_vectors_under_autocast_are_the_same(texts: int) -> None:
+    embedder = Embedder.from_pretrained()
+    sentences = (SENTENCES * 2)[:texts]
+    before = embedder.encode(sentences)
+    with torch.autocast("cpu"):
+        np.testing.assert_array_equal(embedder.encode(sentences), before)
+        fresh = Embedder.from_pretrained(mix=MixConfig(mix="frozen", layer_weights=(1, 0, 0)))
+        words = fresh.encode(sentences)
+    np.testing.assert_array_equal(fresh.encode(sentences), words)
+
+
 def longer(length: int) -> list[str]:
     random = np.random.default_rng(length)
     return [str(word) for word in random.choice(VOCABULARY.words[3:], length)]

@@ -172,7 +172,6 @@ class LSTMLayer(nn.Module):
             and inputs.dtype == self.input_weight.dtype
             and not torch.is_grad_enabled()
             and not self.input_weight.is_inference()
-            and not torch.is_autocast_enabled("cpu")
         )
 
     def _torch_lstm(

@@ -314,12 +314,15 @@ class BiLM(nn.Module):
         elif plain and self.forward_stack.layer(0).uses_torch(vectors, batch.layout.texts):
             # A single text. One direction after the other: each call uses all threads, and takes
             # less time than two calls with half of them (docs/experiments.md).
-            forward, backward = (
-                stack(vectors, inputs, batch.layout, start, upto=upto)
-                for stack, inputs, start in zip(self.directions, batch.inputs, states, strict=True)
-            )
+            given = zip(self.directions, batch.inputs, states, strict=True)
+            with torch.autocast("cpu", enabled=False):
+                forward, backward = (
+                    stack(vectors, inputs, batch.layout, start, upto=upto)
+                    for stack, inputs, start in given
+                )
         elif plain and batch.layout.texts <= FEW_TEXTS:
-            forward, backward = self._read_few(batch, vectors, states, upto)
+            with torch.autocast("cpu", enabled=False):
+                forward, backward = self._read_few(batch, vectors, states, upto)
         else:
 
             def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
@@ -455,10 +458,11 @@ def both_directions(
     """Call `read(0, vectors)` and `read(1, vectors)`, at the same time on a CPU.
 
     Gradients flow to `vectors` and to `parameters`, those that each direction uses; the second
-    value that `read` returns has no gradient.
+    value that `read` returns has no gradient. `compute_dtype` is the switch here, not autocast.
     """
     if vectors.device.type != "cpu":
-        return [read(0, vectors), read(1, vectors)]
+        with torch.autocast(vectors.device.type, enabled=False):
+            return [read(0, vectors), read(1, vectors)]
     if not torch.is_grad_enabled():
         return in_two_threads(lambda: read(0, vectors), lambda: read(1, vectors))
     extras: list[Extra] = []
@@ -477,7 +481,7 @@ def in_two_threads(left: Callable[[], Result], right: Callable[[], Result]) -> l
     """
     threads = torch.get_num_threads()
     if threads == 1:
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return [left(), right()]
     half = threads // 2
 
@@ -486,7 +490,7 @@ def in_two_threads(left: Callable[[], Result], right: Callable[[], Result]) -> l
         # first operation that it divides itself: without this line, the first matrix product of a
         # new thread ran with all cores, and differed in its last bits from all later ones.
         torch.set_num_threads(half)
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return function()
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import cast
 
 import torch
@@ -79,7 +79,7 @@ class WordCache:
         self._rows: OrderedDict[bytes, int] = OrderedDict()
         self._vectors: Tensor | None = None
         self._weights: WeightsSnapshot | None = None
-        self._lock = Lock()
+        self._lock = RLock()
 
     def __reduce__(self) -> tuple[type[WordCache], tuple[int]]:
         """A copy of a model starts with an empty cache of its own."""
@@ -91,7 +91,9 @@ class WordCache:
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._clear()
+            self._rows.clear()
+            self._vectors = None
+            self._weights = None
 
     def look_up(self, words: Words, weights: Sequence[Tensor], compute: Compute) -> Tensor:
         """The vectors of words, (words, width); those not in the cache are computed.
@@ -100,7 +102,10 @@ class WordCache:
         """
         keys = _keys(words)
         with self._lock:
-            self._forget_if_changed(weights)
+            now = WeightsSnapshot.of(weights)
+            if self._weights is None or not self._weights.is_still(now):
+                self.clear()
+                self._weights = now
             if len(keys) > self.most_words:
                 return compute(words)
             new = {key: index for index, key in enumerate(keys) if key not in self._rows}
@@ -114,17 +119,6 @@ class WordCache:
             assert self._vectors is not None
             rows = torch.tensor([self._rows[key] for key in keys], device=self._vectors.device)
             return self._vectors[rows]
-
-    def _forget_if_changed(self, weights: Sequence[Tensor]) -> None:
-        now = WeightsSnapshot.of(weights)
-        if self._weights is None or not self._weights.is_still(now):
-            self._clear()
-            self._weights = now
-
-    def _clear(self) -> None:
-        self._rows.clear()
-        self._vectors = None
-        self._weights = None
 
     def _add(self, keys: Sequence[bytes], vectors: Tensor) -> None:
         """Use free rows, then those of the least recently used words."""
@@ -223,13 +217,8 @@ class CharacterCNN(nn.Module):
     def convolve(self, spellings: Tensor) -> Tensor:
         """The maximum of each filter over the characters of a word, (words, features)."""
         characters = self.characters(spellings)  # (words, characters, char_dim)
-        return torch.cat(
-            [
-                self.activation(filtered(characters, filters).amax(dim=1))
-                for filters in self._filters
-            ],
-            dim=1,
-        )
+        maxima = (filtered(characters, filters).amax(dim=1) for filters in self._filters)
+        return torch.cat([self.activation(maximum) for maximum in maxima], dim=1)
 
     def transform(self, features: Tensor) -> Tensor:
         """Apply the highways to (words, features)."""
@@ -277,9 +266,10 @@ class TokenLayer(nn.Module):
 
     def forward(self, words: Words) -> Tensor:
         """Return (words, width); without gradients, vectors come from the cache."""
-        if not self._can_cache(words):
-            return self.compute(words)
-        return self.cache.look_up(words, list(self.parameters()), self._compute_each)
+        with torch.autocast(words.ids.device.type, enabled=False):  # `compute_dtype` is the switch
+            if not self._can_cache(words):
+                return self.compute(words)
+            return self.cache.look_up(words, list(self.parameters()), self._compute_each)
 
     def compute(self, words: Words) -> Tensor:
         """Return (words, width), computed without the cache."""
@@ -296,12 +286,10 @@ class TokenLayer(nn.Module):
         def rest(ids: Tensor, features: Tensor) -> Tensor:
             return self._joined(ids, characters.transform(features))
 
-        reach, padding = characters.reach, characters.padding
-        features = by_length(characters.convolve, spellings, reach, padding)
+        features = by_length(characters.convolve, spellings, characters.reach, characters.padding)
         return in_blocks(rest, words.ids, features)
 
     def _joined(self, ids: Tensor, spelled: Tensor | None) -> Tensor:
-        """Concatenate word vectors and character features, and project them."""
         parts = [] if self.words is None else [self.words(ids)]
         parts += [] if spelled is None else [spelled]
         features = torch.cat(parts, dim=1)
@@ -314,5 +302,4 @@ class TokenLayer(nn.Module):
         weights = list(self.parameters())
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
             return False
-        has_versions = not any(weight.is_inference() for weight in weights)
-        return has_versions and not torch.is_autocast_enabled(words.ids.device.type)
+        return not any(weight.is_inference() for weight in weights)

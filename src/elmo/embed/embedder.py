@@ -547,7 +547,8 @@ class Encoder:
             outputs = model.layers(batch, state, upto=None if carry else self._layers[-1])
             if carry:  # slots without a text keep their state
                 self.state = outputs.state.followed_by(self.state)
-            vectors.update(zip(group, self._vectors(outputs), strict=True))
+            with torch.autocast(outputs.vectors.device.type, enabled=False):
+                vectors.update(zip(group, self._vectors(outputs), strict=True))
             if on_texts is not None:
                 on_texts(len(group), sum(len(texts[index]) for index in group))
         return [vectors[index] for index in range(len(texts))]
