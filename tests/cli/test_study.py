@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from tests.study.toys import toy_parts
 
 from elmo.cli import study as studying
@@ -18,32 +16,11 @@ from elmo.config import BILM
 from elmo.study.config import PRESETS
 from elmo.study.pool import CellProgress, State
 
-# The live table: rows done, running and to come, and how long it will take.
+# The bar: what is done, and how long the rest will take.
 
 
 def cell(name: str, row: str, state: State, fraction: float = 0.0) -> CellProgress:
     return CellProgress(name, row, state, fraction, work=100.0)
-
-
-def test_rows_done_running_and_to_come() -> None:
-    display = StudyDisplay()
-    for one in (
-        cell("tuning-tfidf-0", "TF-IDF", "cached"),
-        cell("row-tfidf", "TF-IDF", "done", 1.0),
-        cell("row-own-seed0", "Own words", "running", 0.25),
-        cell("row-own-seed1", "Own words", "waiting"),
-        cell("row-svd-2-seed0", "SVD", "waiting"),
-        cell("row-svd-2-seed1", "SVD", "failed"),
-    ):
-        display.show(one)
-    console = Console(file=StringIO(), width=100)
-    console.print(display.table())
-    assert isinstance(console.file, StringIO)
-    lines = console.file.getvalue().splitlines()
-    found = {line[:10].strip(): line[10:].split() for line in lines}
-    assert found["TF-IDF"] == ["2", "of", "2"]
-    assert found["Own words"] == ["0", "of", "2", "row-own-seed0", "25%"]
-    assert found["SVD"] == ["1", "of", "2", "failed"]
 
 
 def test_the_time_left_follows_from_the_work_of_this_session(
@@ -52,19 +29,19 @@ def test_the_time_left_follows_from_the_work_of_this_session(
     now = [1000.0]
     monkeypatch.setattr(studying.time, "monotonic", lambda: now[0])
     display = StudyDisplay()
-    display.show(cell("a", "one", "cached"))
-    display.show(cell("b", "one", "waiting"))
-    display.show(cell("c", "one", "waiting"))
-    assert "left" not in display.overall()
+    display.show_cell(cell("a", "one", "cached"))
+    display.show_cell(cell("b", "one", "waiting"))
+    display.show_cell(cell("c", "one", "waiting"))
+    assert "left" not in display.overall()[1]
     now[0] += 60
-    display.show(cell("b", "one", "done", 1.0))
+    display.show_cell(cell("b", "one", "done", 1.0))
     # One of two cells took a minute; the cached one took none of it.
-    assert display.overall() == " 66.7% done in 0:01:00, about 0:01:00 left"
+    assert display.overall() == (2 / 3, " 66.7% done in 0:01:00, about 0:01:00 left")
 
 
 def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     failed = CellProgress("x", "SVD", "failed", note="no [words]")
-    StudyDisplay().show(failed)
+    StudyDisplay().show_cell(failed)
     assert "SVD: x failed: no [words]" in capsys.readouterr().err
 
 

@@ -12,7 +12,6 @@ from unicodedata import bidirectional
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
@@ -64,41 +63,27 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
-class Display:
-    """Lines on standard error, above whatever is live in a terminal."""
+class ProgressDisplay:
+    """A bar on standard error, lines above it; without a terminal a line every ten seconds."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, description: str = "", *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet)
-        self._live: Progress | Live | None = None
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether somebody sees what is live."""
-        return self._console.is_terminal and not self._console.quiet
+        self.is_terminal = self._console.is_terminal and not quiet
+        columns = (TextColumn("{task.description}", markup=False), BarColumn())
+        self._bar = Progress(*columns, console=self._console, disable=not self.is_terminal)
+        self._task = self._bar.add_task(description, total=None)
+        self._last = time.monotonic()
 
     def __enter__(self) -> Self:
-        if self._live is not None and self.is_terminal:
-            self._live.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live is not None and self.is_terminal:
-            self._live.stop()
+        if self.is_terminal:  # else it would print an empty line
+            self._bar.stop()
 
     def line(self, text: str) -> None:
         self._console.print(safe(text), highlight=False, soft_wrap=True, markup=False)
-
-
-class ProgressDisplay(Display):
-    """A bar in a terminal; elsewhere a line every ten seconds."""
-
-    def __init__(self, description: str, *, quiet: bool = False) -> None:
-        super().__init__(quiet=quiet)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn())
-        self._bar = Progress(*columns, console=self._console, disable=not self.is_terminal)
-        self._live = self._bar
-        self._task = self._bar.add_task(description, total=None)
-        self._last = time.monotonic()
 
     def show(
         self,

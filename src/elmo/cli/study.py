@@ -6,11 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.live import Live
-from rich.table import Table
-
 from elmo.classify.data import LabelOptions
-from elmo.cli.display import SECONDS_BETWEEN_LINES, Display, clock, print_json, print_table, say
+from elmo.cli.display import ProgressDisplay, clock, print_json, print_table, say
 from elmo.cli.main import Arguments, Command, add_reading
 from elmo.study.config import PRESETS, StudyConfig
 
@@ -92,11 +89,11 @@ def run_study(args: Arguments) -> int:
                 shows_texts=not args.no_texts,
                 command=args.command_line,
                 fresh=args.fresh,
-                on_progress=display.show,
+                on_progress=display.show_cell,
             )
         # Before the figures: whatever happens to them, the numbers are not lost.
         write_results(results, args.out)
-    Display(quiet=args.quiet).line("drawing report.html and report.pdf")
+    ProgressDisplay(quiet=args.quiet).line("drawing report.html and report.pdf")
     if args.title:
         results["about"]["title"] = args.title
     write_report(results, args.out)
@@ -138,51 +135,33 @@ def _print_results(results: Json, folder: Path) -> None:
     say(f"{folder / 'report.html'}, report.pdf and results.json")
 
 
-class StudyDisplay(Display):
-    """Progress display for a study: a table of its rows in a terminal, lines elsewhere."""
+class StudyDisplay(ProgressDisplay):
+    """A bar over the work of all cells; without a terminal, a line for each that is done, too."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        super().__init__(quiet=quiet)
-        self._live = self._table = Live(console=self._console, refresh_per_second=2, transient=True)
+        super().__init__("study", quiet=quiet)
         self._cells: dict[str, CellProgress] = {}
-        self._started = self._last = time.monotonic()
+        self._started = time.monotonic()
 
-    def show(self, cell: CellProgress) -> None:
+    def show_cell(self, cell: CellProgress) -> None:
         was_done = cell.name in self._cells and self._cells[cell.name].state == "done"
         self._cells[cell.name] = cell
+        ended = cell.state == "done" and not was_done
         if cell.state == "failed":
             self.line(f"{cell.row}: {cell.name} failed: {cell.note}")
-        if self.is_terminal:
-            self._table.update(self.table())
-            return
-        ended = cell.state == "done" and not was_done
-        due = time.monotonic() - self._last >= SECONDS_BETWEEN_LINES
-        if ended or (cell.state == "running" and due):
-            self._last = time.monotonic()
+        elif ended or cell.state == "running":
+            done, text = self.overall()
             state = "done" if ended else f"{cell.fraction:.0%}"
-            self.line(f"{self.overall()}  {cell.name}: {state}")
+            self.show(f"{text}  {cell.name}: {state}", done, 1.0, now=ended)
 
-    def table(self) -> Table:
-        """One line per row: how many of its cells are done, and which are running."""
-        table = Table(title=self.overall(), title_justify="left", box=None)
-        for column in ("row", "cells", "now"):
-            table.add_column(column, overflow="ellipsis", no_wrap=True)
-        for row in dict.fromkeys(cell.row for cell in self._cells.values()):
-            cells = [cell for cell in self._cells.values() if cell.row == row]
-            done = sum(cell.state in ENDED for cell in cells)
-            running = [f"{c.name} {c.fraction:.0%}" for c in cells if c.state == "running"]
-            failed = ["failed"] if any(cell.state == "failed" for cell in cells) else []
-            table.add_row(row, f"{done} of {len(cells)}", ", ".join(failed or running))
-        return table
-
-    def overall(self) -> str:
+    def overall(self) -> tuple[float, str]:
         """What fraction of the work is done, and about how long the rest takes."""
         cells = self._cells.values()
         total = sum(cell.work for cell in cells)
         done = sum(c.work * (1.0 if c.state in ENDED else c.fraction) for c in cells)
         cached = sum(cell.work for cell in cells if cell.state == "cached")
-        elapsed = time.monotonic() - self._started
-        text = f"{done / max(total, 1e-9):6.1%} done in {clock(elapsed)}"
-        if done <= cached:
-            return text
-        return f"{text}, about {clock(elapsed * (total - done) / (done - cached))} left"
+        elapsed, fraction = time.monotonic() - self._started, done / max(total, 1e-9)
+        text = f"{fraction:6.1%} done in {clock(elapsed)}"
+        if done > cached:
+            text += f", about {clock(elapsed * (total - done) / (done - cached))} left"
+        return fraction, text
