@@ -18,7 +18,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -190,6 +190,13 @@ def locked(path: Path, busy: str, *, wait: bool = False) -> Generator[None]:
         yield
     finally:
         lock.release()
+
+
+def locked_folder(folder: Path, *, ours: bool = False) -> AbstractContextManager[None]:
+    """Claim a job's folder (see `claim_folder`) and keep other processes out of it."""
+    claim_folder(folder, ours=ours)
+    busy = f"{folder}: another process is working here; wait for it, or choose another --out"
+    return locked(folder / ".lock", busy)
 
 
 def reserve_space(file: BinaryIO, size: int) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.classify.toy import TOPICS, toy_config, toy_model, toy_texts
 from torch import nn
 
-from elmo.classify.classifier import TextClassifier
+from elmo.classify.classifier import TextClassifier, unfinished, unfinished_job
 from elmo.classify.config import ClassifierConfig, FineTuningConfig
 from elmo.classify.data import LabelledTexts
 from elmo.classify.features import (
@@ -29,11 +29,7 @@ from elmo.classify.features import (
     tokenize_texts,
 )
 from elmo.classify.linear import class_balance
-from elmo.classify.loop import (
-    job_of,
-    unfinished,
-    unfinished_job,
-)
+from elmo.classify.loop import Checkpoints, job_of
 from elmo.classify.training import (
     Trained,
     classifier_card,
@@ -62,10 +58,18 @@ def job(config: ClassifierConfig = CONFIG, texts: str = "a", bilm: str = "b") ->
     return job_of(config, {"texts": texts, "bilm": bilm, "word_vectors": None})
 
 
+@contextmanager
+def checkpointed(
+    out: Path, job: Json, minutes: float, *, fresh: bool = False
+) -> Generator[Checkpoints]:
+    with unfinished_job(out, fresh) as folder:
+        yield Checkpoints(folder, job, minutes)
+
+
 def learned(
     out: Path, *, minutes: float = 5.0, on_texts: Callable[[Progress], None] = lambda report: None
 ) -> Trained:
-    with unfinished_job(out, job(), minutes) as checkpoints:
+    with checkpointed(out, job(), minutes) as checkpoints:
         return train(
             toy_model(), DATA, CONFIG, word_vectors=VECTORS, scratch=out.parent,
             on_texts=on_texts, checkpoints=checkpoints,
@@ -90,7 +94,7 @@ def stopped_at(look: int) -> Callable[[], AbstractContextManager[Callable[[], bo
 
 def stop(out: Path, look: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmo.classify.loop.stop_requested", stopped_at(look))
+        patch.setattr("elmo.training.checkpoint.stop_requested", stopped_at(look))
         with pytest.raises(KeyboardInterrupt, match="the same command resumes"):
             learned(out)
 
@@ -160,7 +164,7 @@ def test_a_checkpoint_is_written_when_it_is_time_to(whole: Trained, tmp_path: Pa
         if len(seen) == 9:
             raise lost
 
-    with pytest.raises(KeyError, match="power"), unfinished_job(out, job(), 0.0) as checkpoints:
+    with pytest.raises(KeyError, match="power"), checkpointed(out, job(), 0.0) as checkpoints:
         train(
             toy_model(), DATA, CONFIG, word_vectors=VECTORS, scratch=tmp_path, on_report=fail,
             checkpoints=checkpoints,
@@ -172,7 +176,7 @@ def test_a_checkpoint_is_written_when_it_is_time_to(whole: Trained, tmp_path: Pa
 
 
 def test_a_training_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), unfinished_job(tmp_path / "out", job(), 5.0):
+    with pytest.raises(KeyError), checkpointed(tmp_path / "out", job(), 5.0):
         raise KeyError
     assert not list(tmp_path.iterdir())
 
@@ -195,7 +199,7 @@ def test_another_training_is_refused_and_what_differs_is_named(tmp_path: Path) -
         (job(replace(CONFIG, learning=learning), texts="c"), "seed: 0 before, 1 now\n  texts: "),
         (job(bilm="c"), "bilm: b before, c now"),
     ):
-        with pytest.raises(UserError, match=named), unfinished_job(out, other, 5.0):
+        with pytest.raises(UserError, match=named), checkpointed(out, other, 5.0):
             pass
     assert unfinished(out).exists()
 
@@ -203,20 +207,20 @@ def test_another_training_is_refused_and_what_differs_is_named(tmp_path: Path) -
 def test_another_version_of_elmo_may_resume(tmp_path: Path) -> None:
     stop(tmp_path / "out", 3)
     newer = {**job(), "version": "99"}
-    with unfinished_job(tmp_path / "out", newer, 5.0) as checkpoints:
+    with checkpointed(tmp_path / "out", newer, 5.0) as checkpoints:
         assert checkpoints.phase == "network"
 
 
 def test_fresh_deletes_the_checkpoints_and_nothing_that_is_not_ours(tmp_path: Path) -> None:
     stop(tmp_path / "out", 3)
-    with unfinished_job(tmp_path / "out", job(texts="c"), 5.0, fresh=True) as checkpoints:
+    with checkpointed(tmp_path / "out", job(texts="c"), 5.0, fresh=True) as checkpoints:
         assert checkpoints.phase is None
     mine = unfinished(tmp_path / "out") / "notes.txt"
     mine.parent.mkdir()
     mine.write_text("mine")
     with (
         pytest.raises(UserError, match="files that elmo did not write"),
-        unfinished_job(tmp_path / "out", job(), 5.0),
+        checkpointed(tmp_path / "out", job(), 5.0),
     ):
         pass
     assert mine.read_text() == "mine"
@@ -226,7 +230,7 @@ def test_where_layers_are_kept_may_change(tmp_path: Path) -> None:
     out = tmp_path / "out"
     stop(out, 3)
     elsewhere = replace(CONFIG, learning=replace(CONFIG.learning, feature_memory=0.5))
-    with unfinished_job(out, job(elsewhere), 5.0) as checkpoints:
+    with checkpointed(out, job(elsewhere), 5.0) as checkpoints:
         assert checkpoints.phase == "network"
 
 
@@ -237,15 +241,15 @@ def test_what_a_process_that_died_left_half_written_is_removed(tmp_path: Path) -
     for name in (*left, *others):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").touch()
-    with unfinished_job(tmp_path / "out", job(), 5.0):
+    with checkpointed(tmp_path / "out", job(), 5.0):
         pass
     assert {path.name for path in tmp_path.iterdir()} == set(others)
 
 
 def test_two_processes_cannot_make_the_same_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with unfinished_job(out, job(), 5.0):
-        with pytest.raises(UserError, match="another process"), unfinished_job(out, job(), 5.0):
+    with checkpointed(out, job(), 5.0):
+        with pytest.raises(UserError, match="another process"), checkpointed(out, job(), 5.0):
             pass
         assert unfinished(out).exists()
 

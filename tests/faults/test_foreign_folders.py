@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from tests.faults.conftest import train
 from tests.training.conftest import write_corpus
 
+from elmo.classify.classifier import check_run
 from elmo.classify.config import ClassifierConfig
-from elmo.classify.loop import check_run
 from elmo.errors import UserError
 from elmo.files import MARK, claim_folder, locked, write_json, writing
 from elmo.language_model import LanguageModel

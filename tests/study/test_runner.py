@@ -18,10 +18,9 @@ from scipy.stats import binomtest
 from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts
 
 from elmo.errors import UserError
-from elmo.files import read_json
+from elmo.files import locked_folder, read_json
 from elmo.study.pool import CellProgress
 from elmo.study.runner import PRETRAINING, SECONDS
-from elmo.training.checkpoint import locked
 from elmo.training.config import DEFAULT
 
 ROWS = ("majority", "tfidf", "task", "svd", "distilled", "frozen", "trainable", "fine-tuned")
@@ -149,7 +148,7 @@ def _wait_for_the_lock(folder: Path) -> None:
     """Cells of a killed study end by themselves, and release its lock."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        with suppress(UserError), locked(folder):
+        with suppress(UserError), locked_folder(folder):
             return
         time.sleep(0.05)
     raise AssertionError("a killed study has left processes behind")

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 
 from elmo.config import Json
 from elmo.errors import UserError
-from elmo.files import atomic_folder
+from elmo.files import atomic_folder, locked_folder
 from elmo.training import checkpoint
 from elmo.training.checkpoint import (
     STOP_SIGNALS,
     check_same_job,
     differences,
-    locked,
     newest_checkpoint,
     save_checkpoint,
     stop_requested,
@@ -189,8 +188,8 @@ def test_other_threads_leave_the_signals_alone():
 
 def test_the_lock_goes_with_the_process_that_holds_it(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from elmo.training.checkpoint import locked\n"
-        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from elmo.files import locked_folder\n"
+        "with locked_folder(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
@@ -198,9 +197,9 @@ def test_the_lock_goes_with_the_process_that_holds_it(tmp_path):
         stdout=subprocess.PIPE,
     ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(UserError, match="another process"), locked(tmp_path):
+        with pytest.raises(UserError, match="another process"), locked_folder(tmp_path):
             pass
         holder.kill()
         holder.wait()
-    with locked(tmp_path):
+    with locked_folder(tmp_path):
         pass

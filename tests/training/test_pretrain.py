@@ -366,10 +366,10 @@ def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
 
 
 def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):
-    from elmo.training.checkpoint import locked
+    from elmo.files import locked_folder
 
     (tmp_path / "run").mkdir()
-    with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
+    with locked_folder(tmp_path / "run"), pytest.raises(UserError, match="another process"):
         pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
 
 

@@ -10,9 +10,11 @@ bilm/                    the biLM, unless the folder refers to one elsewhere
 from __future__ import annotations
 
 import logging
+import re
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,6 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo import model_folder
+from elmo.classify import linear
 from elmo.classify.config import ClassifierConfig, upgraded
 from elmo.classify.data import LabelledTexts, encode_labels
 from elmo.classify.features import (
@@ -34,37 +38,20 @@ from elmo.classify.features import (
     tokenize_texts,
 )
 from elmo.classify.label_sets import joined_labels, label_array
-from elmo.classify.linear import (
-    NgramSVM,
-    PooledRegression,
-    linear_parts,
-    linear_tensors,
-    pooled_layers,
-    probabilities_of,
-    weighted_sum,
-)
 from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, evaluation_of
 from elmo.classify.network import ClassifierNetwork
 from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
 from elmo.errors import UserError, require_extra
-from elmo.files import read_json, write_json, write_text
-from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
-from elmo.model_folder import (
-    CARD,
-    METRICS,
-    VOCABULARY,
-    WEIGHTS,
-    Precision,
-    Text,
-    load_tensors,
-    model_card,
-    other_stages,
-    require_inside,
-    save_config,
-    save_tensors,
-    save_weights,
-    without_weights,
+from elmo.files import (
+    locked_folder,
+    read_json,
+    remove_folder,
+    remove_leftovers,
+    write_json,
+    write_text,
 )
+from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
+from elmo.model_folder import Precision, Text
 from elmo.text.remote import several
 from elmo.text.vocabulary import Vocabulary
 
@@ -80,6 +67,11 @@ DESCRIPTION, LINEAR, NETWORK, TASK_WORDS, BILM = (
 TEXTS_AT_ONCE = 1024
 """Texts that are predicted together; bounds the memory."""
 TITLE = "A text classifier on top of a bidirectional language model (ELMo)"
+WRITTEN = re.compile(
+    r"(classifier|tagger|pairs)\.json|bilm|(classifier|linear|network)\.safetensors|log\.jsonl|"
+    r"(own|task)_words\.txt|(README|LICENSE)\.md|(metrics|mistakes|confusion)_\w+\.\w+|.*\.png"
+)
+"""Names in the folder of a trained classifier, tagger or pair classifier."""
 SAVED_NAMES = {"task_embedding.weight": "own_words.weight"}
 """Tensors whose name in classifier.safetensors is not that of the module."""
 
@@ -203,10 +195,11 @@ def save_bilm(
         return BiLMReference(path=str(original.resolve()), sha256=weights_checksum(original))
     copied = folder / BILM
     copied.mkdir()
-    stages = {key: stage for key, stage in other_stages(loaded.config).items() if key != METRICS}
-    save_config(copied, loaded.model.config, loaded.tokenizer, stages)
-    loaded.vocabulary.save(copied / VOCABULARY)
-    save_weights(copied / WEIGHTS, loaded.model, precision)
+    stages = model_folder.other_stages(loaded.config)
+    stages.pop(model_folder.METRICS, None)
+    model_folder.save_config(copied, loaded.model.config, loaded.tokenizer, stages)
+    loaded.vocabulary.save(copied / model_folder.VOCABULARY)
+    model_folder.save_weights(copied / model_folder.WEIGHTS, loaded.model, precision)
     return BiLMReference(path=BILM, sha256=weights_checksum(copied))
 
 
@@ -226,7 +219,7 @@ def load_bilm(folder: Path, reference: BiLMReference, device: str) -> LanguageMo
 
 def _inside(folder: Path, name: str) -> Path:
     """A file of the folder, which may not lead out of it."""
-    require_inside(folder, folder / name)
+    model_folder.require_inside(folder, folder / name)
     return folder / name
 
 
@@ -255,8 +248,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
     config_class = ClassifierConfig
     classes_: NDArray[Any]
     """The labels in the order of the columns of `predict_proba`; set by `fit`."""
-    ngrams: NgramSVM | None
-    elmo: PooledRegression | None
+    ngrams: linear.NgramSVM | None
+    elmo: linear.PooledRegression | None
     network: ClassifierNetwork | None
     task_vocabulary: Vocabulary | None
     """The words that have a task embedding in the network."""
@@ -275,8 +268,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
         config: ClassifierConfig,
         part_weights: Mapping[str, float],
         *,
-        ngrams: NgramSVM | None = None,
-        elmo: PooledRegression | None = None,
+        ngrams: linear.NgramSVM | None = None,
+        elmo: linear.PooledRegression | None = None,
         network: ClassifierNetwork | None = None,
         task_vocabulary: Vocabulary | None = None,
         labels_separator: str | None = None,
@@ -308,12 +301,12 @@ class TextClassifier(Estimator[ClassifierConfig]):
         if description.format > 1:
             path = _inside(folder, LINEAR)
             pooled = (1 + sizes.layers) * 2 * sizes.width
-            ngrams, elmo, part_weights = linear_parts(
-                load_tensors(path), str(path), len(labels), pooled
+            ngrams, elmo, part_weights = linear.linear_parts(
+                model_folder.load_tensors(path), str(path), len(labels), pooled
             )
         if "network" in part_weights:
             task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
-            with without_weights():
+            with model_folder.without_weights():
                 network = ClassifierNetwork(
                     config.network,
                     layers=1 + sizes.layers,
@@ -322,7 +315,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
                     task_words=len(task_vocabulary),
                 )
             shapes = {name: tuple(tensor.shape) for name, tensor in _saved_tensors(network).items()}
-            tensors = load_tensors(_inside(folder, NETWORK), shapes)
+            tensors = model_folder.load_tensors(_inside(folder, NETWORK), shapes)
             names = {saved: name for name, saved in SAVED_NAMES.items()}
             network.load_state_dict(
                 {names.get(name, name): tensor.float() for name, tensor in tensors.items()},
@@ -396,7 +389,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         if self.ngrams is not None:
             scores["ngrams"] = self.ngrams.scores(words)
         if self.elmo is not None:
-            pooled = pooled_layers(words, model, cached=cached, on_texts=on_texts)
+            pooled = linear.pooled_layers(words, model, cached=cached, on_texts=on_texts)
             scores["elmo"] = self.elmo.scores(pooled)
             on_texts = None  # each text is counted once
         if self.network is not None and self.task_vocabulary is not None:
@@ -408,8 +401,9 @@ class TextClassifier(Estimator[ClassifierConfig]):
                 scores["network"][rows] = self.network(read).float().cpu()
                 if on_texts is not None:
                     on_texts(len(rows), int(read.lengths.sum()))
-        summed, several = weighted_sum(scores, self.part_weights), self.labels_separator is not None
-        return probabilities_of(summed, several=several).numpy()
+        summed = linear.weighted_sum(scores, self.part_weights)
+        several = self.labels_separator is not None
+        return linear.probabilities_of(summed, several=several).numpy()
 
     def _words(self, texts: Iterable[Text]) -> list[list[str]]:
         if not hasattr(self, "part_weights"):
@@ -467,11 +461,11 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """
         folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-        linear = linear_tensors(self.ngrams, self.elmo, self.part_weights)
-        save_tensors(folder / LINEAR, linear)
+        tensors = linear.linear_tensors(self.ngrams, self.elmo, self.part_weights)
+        model_folder.save_tensors(folder / LINEAR, tensors)
         if self.network is not None and self.task_vocabulary is not None:
             saved = _saved_tensors(self.network)
-            save_tensors(
+            model_folder.save_tensors(
                 folder / NETWORK, {name: tensor.to(dtype) for name, tensor in saved.items()}
             )
             self.task_vocabulary.save(folder / TASK_WORDS)
@@ -484,7 +478,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
         )
         write_json(folder / DESCRIPTION, to_json(description))
         facts = {"labels": ", ".join(self.labels), "parts": ", ".join(self.part_weights)}
-        write_text(folder / CARD, model_card("text-classification", TITLE, facts))
+        card = model_folder.model_card("text-classification", TITLE, facts)
+        write_text(folder / model_folder.CARD, card)
 
     def __sklearn_tags__(self) -> Any:
         # Only scikit-learn calls this, so that it stays an optional dependency.
@@ -572,3 +567,54 @@ def _saved_tensors(network: ClassifierNetwork) -> dict[str, Tensor]:
         SAVED_NAMES.get(name, name): tensor.detach()
         for name, tensor in network.state_dict().items()
     }
+
+
+# The folder of a training, for classifiers, taggers and pair classifiers.
+
+
+def check_run(
+    out: Path, config: Any, mark: str, fresh: bool, reference: bool, checkpoint_minutes: float
+) -> None:
+    """Refuse a training that could not be saved, before anything is read.
+
+    Args:
+        mark: The file by which a folder of this kind is known, so that --fresh deletes no other.
+    """
+    check(config)
+    if out.exists() and not (fresh and (out / mark).is_file()):
+        raise UserError(f"{out}: already exists; choose another --out, or replace it with --fresh")
+    if strange := [path.name for path in out.glob("*") if not WRITTEN.fullmatch(path.name)]:
+        raise UserError(
+            f"{out}: holds a file that elmo did not write ({strange[0]}), which --fresh would "
+            "delete; move it, or choose another --out"
+        )
+    if reference and config.learning.fine_tuning.fine_tune_epochs:
+        raise UserError(
+            "reference: a fine-tuned biLM differs from the one it came from, so it must be saved; "
+            "leave out --reference"
+        )
+    if checkpoint_minutes < 0:
+        raise UserError(f"checkpoint_minutes: cannot be negative, got {checkpoint_minutes}")
+
+
+@contextmanager
+def unfinished_job(out: Path, fresh: bool = False) -> Generator[Path]:
+    """A locked folder for checkpoints of what will become `out`; deleted once that is there."""
+    folder = unfinished(out)
+    with locked_folder(folder):
+        is_done = False
+        try:
+            remove_leftovers(folder)
+            remove_leftovers(out.parent, out.name)
+            remove_leftovers(folder.parent, folder.name)
+            for path in folder.glob("step-*") if fresh else ():
+                remove_folder(path)
+            yield folder
+            is_done = True
+        finally:
+            if is_done or not any(folder.glob("step-*")):
+                remove_folder(folder)
+
+
+def unfinished(out: Path) -> Path:
+    return out.with_name(f"{out.name}.unfinished")

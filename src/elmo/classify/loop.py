@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -29,19 +28,11 @@ from elmo.classify.features import TokenizedTexts, batches_by_length, shuffled_b
 from elmo.classify.linear import accuracy_of, loss_of
 from elmo.classify.metrics import standard_error
 from elmo.classify.network import TextLayers
-from elmo.config import Json, check, from_json, to_json
+from elmo.config import Json, from_json, to_json
 from elmo.errors import UserError
-from elmo.files import remove_folder, remove_leftovers, sha256
+from elmo.files import sha256
 from elmo.language_model import weights_checksum
-from elmo.training.checkpoint import (
-    check_same_job,
-    locked,
-    newest_checkpoint,
-    optimizer_tensors,
-    restore_optimizer,
-    save_checkpoint,
-    stop_requested,
-)
+from elmo.training import checkpoint
 from elmo.training.config import learning_rate
 from elmo.training.optim import RowAdam
 
@@ -59,11 +50,6 @@ PATIENCE_STEPS, WARMUP_STEPS = 50, 100
 """An epoch of few texts has few steps: patience lasts at least so many; and the warm-up's steps."""
 STILL_IMPROVING = "the development loss was still falling"
 NETWORK, FINE_TUNING = "network", "fine-tuning"
-WRITTEN = re.compile(
-    r"(classifier|tagger|pairs)\.json|bilm|(classifier|linear|network)\.safetensors|log\.jsonl|"
-    r"(own|task)_words\.txt|(README|LICENSE)\.md|(metrics|mistakes|confusion)_\w+\.\w+|.*\.png"
-)
-"""Names in the folder of a trained classifier, tagger or pair classifier."""
 Rows = NDArray[np.int64]
 
 log = logging.getLogger(__name__)
@@ -363,7 +349,7 @@ class PhaseState:
         groups: dict[str, Sequence[Mapping[str, Tensor]]] = {
             "now": [module.state_dict() for module in self.modules],
             "kept": self.kept,
-            "memory": [optimizer_tensors(optimizer) for optimizer in self.optimizers],
+            "memory": [checkpoint.optimizer_tensors(optimizer) for optimizer in self.optimizers],
         }
         return {
             f"{part}.{idx}/{name}": tensor
@@ -382,7 +368,7 @@ class PhaseState:
             self.kept[idx] = groups.get(f"kept.{idx}", {})
             module.load_state_dict(groups.get(f"now.{idx}", {}))
         for idx, optimizer in enumerate(self.optimizers):
-            restore_optimizer(optimizer, groups.get(f"memory.{idx}", {}))
+            checkpoint.restore_optimizer(optimizer, groups.get(f"memory.{idx}", {}))
 
 
 class Checkpoints:
@@ -415,10 +401,10 @@ class Checkpoints:
             progress["history"] = [from_json(EpochReport, one, "history") for one in history]
             return progress
 
-        if (newest := newest_checkpoint(folder, read)) is not None:
+        if (newest := checkpoint.newest_checkpoint(folder, read)) is not None:
             progress, tensors = newest
             version = {"version": job.get("version")}  # another version of elmo may resume
-            check_same_job(folder, {**cast("Json", progress["origin"]), **version}, job)
+            checkpoint.check_same_job(folder, {**cast("Json", progress["origin"]), **version}, job)
             self._seconds_before = cast("float", progress["seconds"])
             epoch = cast("dict[str, float]", progress["epoch"])
             self._tensors = tensors["tensors"]
@@ -435,7 +421,7 @@ class Checkpoints:
     @contextmanager
     def watched(self) -> Generator[None]:
         """Within this block, Ctrl-C and SIGTERM wait for the end of a step, which is saved."""
-        with stop_requested() as self._stop:
+        with checkpoint.stop_requested() as self._stop:
             yield
 
     def restore(self, state: PhaseState) -> None:
@@ -456,7 +442,7 @@ class Checkpoints:
                 "epoch": state.epoch._asdict(),
                 "seconds": self.seconds,
             }
-            save_checkpoint(
+            checkpoint.save_checkpoint(
                 self._folder,
                 1 + max(steps, default=0),
                 progress,
@@ -723,32 +709,7 @@ def scores_of(network: LayerReader, phase: Phase, rows: Rows, lengths: Rows) -> 
     return scores[torch.from_numpy(np.argsort(np.concatenate(batches))).to(scores.device)]
 
 
-# The job of a training: what identifies it, and its folder of checkpoints.
-
-
-def check_run(
-    out: Path, config: Any, mark: str, fresh: bool, reference: bool, checkpoint_minutes: float
-) -> None:
-    """Refuse a training that could not be saved, before anything is read.
-
-    Args:
-        mark: The file by which a folder of this kind is known, so that --fresh deletes no other.
-    """
-    check(config)
-    if out.exists() and not (fresh and (out / mark).is_file()):
-        raise UserError(f"{out}: already exists; choose another --out, or replace it with --fresh")
-    if strange := [path.name for path in out.glob("*") if not WRITTEN.fullmatch(path.name)]:
-        raise UserError(
-            f"{out}: holds a file that elmo did not write ({strange[0]}), which --fresh would "
-            "delete; move it, or choose another --out"
-        )
-    if reference and config.learning.fine_tuning.fine_tune_epochs:
-        raise UserError(
-            "reference: a fine-tuned biLM differs from the one it came from, so it must be saved; "
-            "leave out --reference"
-        )
-    if checkpoint_minutes < 0:
-        raise UserError(f"checkpoint_minutes: cannot be negative, got {checkpoint_minutes}")
+# What identifies a training.
 
 
 def job_of(config: object, digests: Json) -> Json:
@@ -763,33 +724,3 @@ def input_digests(bilm: Path, word_vectors: Path | str | None) -> Json:
     """Checksums of the biLM and of the file of word vectors."""
     vectors = None if word_vectors is None else sha256(Path(word_vectors))
     return {"bilm": weights_checksum(bilm), "word_vectors": vectors}
-
-
-@contextmanager
-def unfinished_job(
-    out: Path,
-    job: Json,
-    minutes: float,
-    fresh: bool = False,
-    config_type: type[object] = ClassifierConfig,
-) -> Generator[Checkpoints]:
-    """Checkpoints of a training that will become the folder `out`; deleted once it is there."""
-    folder = unfinished(out)
-    with locked(folder):
-        is_done = False
-        try:
-            remove_leftovers(folder)
-            remove_leftovers(out.parent, out.name)
-            remove_leftovers(folder.parent, folder.name)
-            for path in folder.glob("step-*") if fresh else ():
-                remove_folder(path)
-            yield Checkpoints(folder, job, minutes, config_type)
-            is_done = True
-        finally:
-            if is_done or not any(folder.glob("step-*")):
-                remove_folder(folder)
-
-
-def unfinished(out: Path) -> Path:
-    """The folder with the checkpoints of a training."""
-    return out.with_name(f"{out.name}.unfinished")

@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.bilm.model import BiLM, seeded
+from elmo.classify import linear, loop
 from elmo.classify.classifier import (
     DESCRIPTION,
     TITLE,
     TextClassifier,
     can_draw,
+    check_run,
     describe_classifier,
+    unfinished_job,
     write_evaluation,
 )
 from elmo.classify.config import ClassifierConfig
@@ -48,33 +51,7 @@ from elmo.classify.features import (
     tokenize_texts,
     with_pretrained_words,
 )
-from elmo.classify.linear import (
-    class_balance,
-    fit_ngrams,
-    fit_part_weights,
-    fit_pooled,
-    held_out_rows,
-    pooled_layers,
-    probabilities_of,
-    weighted_sum,
-)
-from elmo.classify.loop import (
-    STILL_IMPROVING,
-    Checkpoints,
-    EpochReport,
-    Features,
-    Fitted,
-    Listener,
-    Task,
-    check_run,
-    fit,
-    input_digests,
-    job_of,
-    kept_epoch,
-    needs_features,
-    scores_of,
-    unfinished_job,
-)
+from elmo.classify.loop import Listener
 from elmo.classify.metrics import (
     Evaluation,
     calibration_error,
@@ -109,7 +86,7 @@ class Trained:
     """A classifier, and how it was trained."""
 
     classifier: TextClassifier
-    history: list[EpochReport]
+    history: list[loop.EpochReport]
     """The epochs of the network; none without one."""
     split: Split
     """Rows that were learned from, and rows of `held_out`; without a network both are all rows."""
@@ -138,20 +115,16 @@ def train(
     scratch: Path = Path(),
     on_report: Listener = lambda report: None,
     on_texts: TextListener = lambda progress: None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: loop.Checkpoints | None = None,
 ) -> Trained:
     """Train a classifier on texts and their labels; fine-tuning changes the biLM in place.
 
     Args:
-        loaded: the biLM.
-        data: texts with labels.
-        config: all settings.
         word_vectors: task embeddings are initialised from these.
         features: the layers of each word for the network, if they were computed before.
         scratch: folder for layers of words that do not fit into memory.
         on_report: called after each step and each epoch.
         on_texts: called while the biLM reads all texts once.
-        checkpoints: where to resume the network from and to save it to.
     """
     check(config)
     started = time.monotonic()
@@ -171,19 +144,19 @@ def train(
     split = development_split(classes, learning.development_share, learning.seed, labels)
     folds = cross_validation(classes, learning.seed, labels)
     if "network" not in parts:
-        split = Split(np.arange(len(words)), held_out_rows(folds))
+        split = Split(np.arange(len(words)), linear.held_out_rows(folds))
     elif len(folds) == 1:
         folds = [split]
     scores: dict[str, Tensor] = {}  # of the trained parts, (texts, classes)
     held_out: dict[str, Tensor] = {}  # of the development rows, by parts that have not seen them
     ngrams = elmo = fitted = None
     if "ngrams" in parts:
-        ngrams, unseen = fit_ngrams(words, classes, len(labels), folds, balanced)
+        ngrams, unseen = linear.fit_ngrams(words, classes, len(labels), folds, balanced)
         scores["ngrams"], held_out["ngrams"] = ngrams.scores(words), unseen[split.development]
     if "elmo" in parts:
         pace = Pace(on_texts, len(words)).add
-        pooled = pooled_layers(words, model, cached=True, on_texts=pace)
-        elmo, unseen = fit_pooled(pooled, classes, len(labels), folds, balanced)
+        pooled = linear.pooled_layers(words, model, cached=True, on_texts=pace)
+        elmo, unseen = linear.fit_pooled(pooled, classes, len(labels), folds, balanced)
         scores["elmo"], held_out["elmo"] = elmo.scores(pooled), unseen[split.development]
         del pooled
     if "network" in parts:
@@ -206,17 +179,18 @@ def train(
         held_out["network"] = scores["network"][split.development]
 
     gold = torch.from_numpy(classes[split.development])
-    part_weights = fit_part_weights([held_out[part] for part in parts], gold)
+    part_weights = linear.fit_part_weights([held_out[part] for part in parts], gold)
     weights = dict(zip(parts, part_weights, strict=True))
     plain, calibrated = (
-        probabilities_of(weighted_sum(held_out, some), several=several).numpy()
+        linear.probabilities_of(linear.weighted_sum(held_out, some), several=several).numpy()
         for some in (dict.fromkeys(parts, 1.0), weights)
     )
     before, after = (
         calibration_error(*confidences(some, gold.numpy(), flat=True))
         for some in (plain, calibrated)
     )
-    probabilities = probabilities_of(weighted_sum(scores, weights), several=several).numpy()
+    summed = linear.weighted_sum(scores, weights)
+    probabilities = linear.probabilities_of(summed, several=several).numpy()
     stopped = "the linear parts are solved exactly" if fitted is None else fitted.training.stopped
     accuracy = float(confidences(probabilities, classes)[1][split.train].mean())
     most_frequent = 0.0 if several else float(np.bincount(classes).max() / len(classes))
@@ -233,7 +207,7 @@ def train(
             "only %d held-out texts to choose settings by: their accuracy is uncertain by %.2f",
             len(gold), 2 * standard_error(0.5, len(gold)),
         )  # fmt: skip
-    if STILL_IMPROVING in stopped:
+    if loop.STILL_IMPROVING in stopped:
         log.warning("%s; more may be gained with a higher --epochs", stopped)
     classifier = TextClassifier.from_parts(
         loaded, labels, config, weights, ngrams=ngrams, elmo=elmo,
@@ -257,7 +231,7 @@ class FittedNetwork(NamedTuple):
     """The words that have a task embedding."""
     scores: Callable[[Rows], Tensor]
     """The scores of some texts, (rows, classes)."""
-    training: Fitted
+    training: loop.Fitted
 
 
 def fit_network(
@@ -267,19 +241,18 @@ def fit_network(
     count: int,
     config: ClassifierConfig,
     shape: tuple[int, int],
-    features: Callable[[TokenizedTexts], Features],
+    features: Callable[[TokenizedTexts], loop.Features],
     *,
     model: BiLM | None = None,
     word_vectors: StaticVectors | None = None,
     on_report: Listener = lambda report: None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: loop.Checkpoints | None = None,
     device: torch.device | None = None,
 ) -> FittedNetwork:
     """Train the network and, if the settings say so, the biLM.
 
     Args:
         words: of all texts; only those of `split` are learned from, or choose the epoch.
-        classes: of all texts.
         count: how many classes there are.
         shape: how many layers each word has, and the size of each.
         features: reads the layers of the texts, unless the biLM is learning already.
@@ -301,16 +274,16 @@ def fit_network(
     network = network.to(device)
     balance = None
     if learning.class_weights == "balanced":
-        balance = class_balance(classes[split.train], count).to(device)
-    task = Task(texts, classes, split, balance)
-    layers = features(texts) if needs_features(checkpoints) else None
-    fitted = fit(
+        balance = linear.class_balance(classes[split.train], count).to(device)
+    task = loop.Task(texts, classes, split, balance)
+    layers = features(texts) if loop.needs_features(checkpoints) else None
+    fitted = loop.fit(
         network, task, texts, layers, model, learning,
         on_report=on_report, checkpoints=checkpoints,
     )  # fmt: skip
 
     def scores(rows: Rows) -> Tensor:
-        return scores_of(network, fitted.phase, rows, texts.lengths).cpu()
+        return loop.scores_of(network, fitted.phase, rows, texts.lengths).cpu()
 
     return FittedNetwork(network, vocabulary, scores, fitted)
 
@@ -353,22 +326,13 @@ def train_classifier(
     training ends with the same weights, bit for bit, as one that was never interrupted.
 
     Args:
-        sources: labelled files (.csv, .tsv, .jsonl, .parquet) or "ag_news".
-        model: the biLM's folder.
         out: the classifier's folder, which must not exist.
-        config: all settings; default: `ClassifierConfig()`.
         test: labelled files to evaluate on at the end.
-        read: how to read the files.
-        label_column: the column with the labels.
         labels_separator: what separates the labels of a text; default: each text has one.
         word_vectors: a file of vectors to initialise task embeddings from.
         reference: name the biLM's folder instead of copying the biLM.
-        precision: of the saved weights.
         fresh: start over: delete a classifier and checkpoints that are there.
-        device: "cpu", "cuda", "cuda:1", …
-        checkpoint_minutes: time between checkpoints.
-        on_report: called after each step and each epoch.
-        on_texts: called while the biLM reads all texts once.
+        on_report, on_texts: as those of `train`.
         command: for the card.
 
     Raises:
@@ -385,8 +349,12 @@ def train_classifier(
     if test_data is not None:
         check_test_rows(data, test_data)
     vectors = load_word_vectors(word_vectors)
-    job = job_of(config, {"texts": data.digest, **input_digests(bilm, word_vectors)})
-    with unfinished_job(out, job, checkpoint_minutes, fresh) as checkpoints:
+    with unfinished_job(out, fresh) as folder:
+        checkpoints = None  # the linear parts have none; others' must not be lost
+        parts = config.resolved_parts(word_vectors=vectors is not None)
+        if "network" in parts or any(folder.glob("step-*")):
+            inputs = {"texts": data.digest, **loop.input_digests(bilm, word_vectors)}
+            checkpoints = loop.Checkpoints(folder, loop.job_of(config, inputs), checkpoint_minutes)
         trained = train(
             loaded, data, config, word_vectors=vectors, scratch=out.parent,
             on_report=on_report, on_texts=on_texts, checkpoints=checkpoints,
@@ -397,7 +365,13 @@ def train_classifier(
             trained.classifier.save_pretrained(
                 temporary, bilm=bilm if reference else None, precision=precision
             )
-            _write_history(trained, temporary)
+            write_json_lines(temporary / "log.jsonl", map(asdict, trained.history))
+            if trained.history and can_draw():
+                from elmo.classify.plots import draw_learning_curve
+
+                kept = loop.kept_epoch(trained.history, by_loss=config.learning.epochs is None)
+                assert kept is not None
+                draw_learning_curve(trained.history, kept, temporary / "learning_curve.png")
             for part, evaluation in evaluations.items():
                 write_evaluation(evaluation, part, temporary)
             card = classifier_card(trained, evaluations, ", ".join(names), command)
@@ -423,16 +397,6 @@ def _evaluations(
             test.texts, test.labels or (), locations=test.locations
         )
     return evaluations
-
-
-def _write_history(trained: Trained, folder: Path) -> None:
-    write_json_lines(folder / "log.jsonl", map(asdict, trained.history))
-    by_loss = trained.classifier.config_.learning.epochs is None
-    kept = kept_epoch(trained.history, by_loss=by_loss)
-    if kept is not None and can_draw():
-        from elmo.classify.plots import draw_learning_curve
-
-        draw_learning_curve(trained.history, kept, folder / "learning_curve.png")
 
 
 def classifier_card(

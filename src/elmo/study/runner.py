@@ -24,23 +24,11 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
 from elmo.errors import UserError, require_extra
 from elmo.evaluate import averaged
-from elmo.files import read_json, write_json, write_json_lines
+from elmo.files import locked_folder, read_json, write_json, write_json_lines
 from elmo.language_model import describe, open_model, weights_checksum
 from elmo.model_folder import CONFIG, parameter_count
 from elmo.static.vectors import StaticVectors
-from elmo.study.analyses import (
-    OF_BILM,
-    SweepPoint,
-    ambiguous_words,
-    curve_rows,
-    draw_cells,
-    gather_draws,
-    gather_samples,
-    gather_sweeps,
-    sample_cells,
-    sense_accuracies,
-    sweep_points,
-)
+from elmo.study import analyses
 from elmo.study.cells import Study, StudyBiLM
 from elmo.study.config import FEW_DEVELOPMENT_ROWS, STANDARD, StudyConfig
 from elmo.study.data import GENERATED, LabelledParts, study_data, tokenize
@@ -65,7 +53,6 @@ from elmo.study.rows import (
     tuning_cells,
     vectors_cell,
 )
-from elmo.training.checkpoint import locked
 from elmo.training.config import DEFAULT, QUICK, PretrainConfig
 from elmo.training.loop import StepReport
 from elmo.training.pretrain import pretrain, read_run
@@ -125,17 +112,17 @@ def run_study(
     check(config, pretraining)
     for package in ("sklearn", "gensim", "jinja2", "matplotlib", "typst"):
         require_extra(package, "study")
-    sweeps = sweep_points(config)
+    sweeps = analyses.sweep_points(config)
     bilm_layers = (pretraining.model if model is None else describe(model).model).layers
     rows = chosen_rows(config, bilm_layers)
     if config.rows and "elmo" not in {row.group for row in rows}:
         sweeps = [point for point in sweeps if point.cell.bilm is None]
     out.mkdir(parents=True, exist_ok=True)
     cells = list((out / "cells").glob("*"))  # of version 0.1, which left no marks
-    with locked(out, ours=bool(cells) and all(map(is_cell, cells))):
+    with locked_folder(out, ours=bool(cells) and all(map(is_cell, cells))):
         if fresh:
             names = ("cells", "vectors", "bilm", SECONDS, "results.json")
-            for name in (*names, *(f"{ELMO}-{setting}*" for setting in OF_BILM)):
+            for name in (*names, *(f"{ELMO}-{setting}*" for setting in analyses.OF_BILM)):
                 for path in out.glob(name):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
         started = time.monotonic() - _number_in(out / SECONDS)  # earlier sessions count
@@ -154,14 +141,16 @@ def run_study(
         has_elmo = any(row.group == "elmo" for row in rows)
         needs_bilm = has_elmo or any(point.cell.bilm for point in sweeps)
         words_cell = Cell(name="words", row="Words and senses", kind="words")
-        curves = curve_rows(rows)
+        curves = analyses.curve_rows(rows)
         plan = [_bilm_cell("bilm", pretraining)] if needs_bilm and model is None else []
         plan += [reading_cell(ELMO), words_cell] if needs_bilm else []
         plan += [*vectors, *(point.cell for point in sweeps)]
         if can_choose(config, len(data.split.development)):
             plan += [cell for column in COLUMNS for cell in tuning_cells(config, rows, column)]
         plan += [cell for row in rows for c in COLUMNS for cell in row_cells(config, row, c)]
-        plan += sample_cells(config, data, curves, {}) + (draw_cells(config) if has_elmo else [])
+        plan += analyses.sample_cells(config, data, curves, {}) + (
+            analyses.draw_cells(config) if has_elmo else []
+        )
         for cell in plan:
             tell(cell, "waiting")
 
@@ -216,10 +205,10 @@ def run_study(
 
         swept, sweep_notes = _sweep(study, parts, sweeps, pretraining, tell)
         settings_of = {name: settings for name, (settings, _) in chosen["alone"].items()}
-        curves = curve_rows(rows, by_column["alone"])
-        cells = sample_cells(config, data, curves, settings_of)
+        curves = analyses.curve_rows(rows, by_column["alone"])
+        cells = analyses.sample_cells(config, data, curves, settings_of)
         if has_elmo:
-            cells += draw_cells(config, settings_of.get("frozen", CANDIDATES[0]))
+            cells += analyses.draw_cells(config, settings_of.get("frozen", CANDIDATES[0]))
         analysed = run_cells(study, cells, tell)
         words, senses = _words(study, parts, static, has_elmo, shows_texts, words_cell, tell)
         classifier = classifier_config(config, MixConfig(), config.seeds[0], CANDIDATES[0])
@@ -262,16 +251,16 @@ def run_study(
                 {"name": name, "title": row_title, "message": message}
                 for (row_title, message), name in study.failures.items()
             ],
-            "draws": gather_draws(config, data, analysed),
-            "samples": gather_samples(config, data, curves, analysed, rows_done),
-            "sweeps": gather_sweeps(config, data, sweeps, swept, sweep_notes),
+            "draws": analyses.gather_draws(config, data, analysed),
+            "samples": analyses.gather_samples(config, data, curves, analysed, rows_done),
+            "sweeps": analyses.gather_sweeps(config, data, sweeps, swept, sweep_notes),
             "words": words,
             "senses": senses,
         }
 
 
 def _vector_cells(
-    config: StudyConfig, rows: Sequence[Row], sweeps: Sequence[SweepPoint]
+    config: StudyConfig, rows: Sequence[Row], sweeps: Sequence[analyses.SweepPoint]
 ) -> list[Cell]:
     titles = {
         row.embedding: row.title
@@ -318,7 +307,7 @@ def _words(
     words: list[Json] = []
     asked = study.config.words
     if static and vectors and embedder and has_elmo:
-        shown = ambiguous_words(
+        shown = analyses.ambiguous_words(
             asked, study.data, embedder, static, vectors, shows_texts=shows_texts
         )
         for idx, word in enumerate(shown):
@@ -328,7 +317,7 @@ def _words(
     if parts.senses:
         tell(cell, "running", 1.0)
         by_title = {static.title: vectors} if static and vectors else {}
-        senses = sense_accuracies(study.data, parts.senses, embedder, by_title)
+        senses = analyses.sense_accuracies(study.data, parts.senses, embedder, by_title)
     if words or senses or embedder is not None:
         tell(cell, "done")
     return words, senses
@@ -369,7 +358,7 @@ def _compare(
 def _sweep(
     study: Study,
     parts: LabelledParts,
-    sweeps: Sequence[SweepPoint],
+    sweeps: Sequence[analyses.SweepPoint],
     pretraining: PretrainConfig,
     tell: Tell,
 ) -> tuple[dict[str, Outcome], dict[str, str]]:
@@ -377,7 +366,7 @@ def _sweep(
     notes: dict[str, str] = {}
     order = np.random.default_rng(0).permutation(len(parts.train.texts))
     texts = parts.train.select(np.sort(order[: study.config.bilm_texts]).tolist())
-    for sweep in (sweep for sweep in sweeps if sweep.setting in OF_BILM):
+    for sweep in (sweep for sweep in sweeps if sweep.setting in analyses.OF_BILM):
         small = min(QUICK, pretraining, key=lambda settings: settings.model.hidden)
         value = int(sweep.value)
         if sweep.setting == "bilm-epochs":

@@ -27,7 +27,7 @@ from elmo.config import Json, check, to_json
 from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
 from elmo.errors import UserError
-from elmo.files import read_json, remove_folder, remove_leftovers, write_json
+from elmo.files import locked_folder, read_json, remove_folder, remove_leftovers, write_json
 from elmo.language_model import LanguageModel, weights_checksum
 from elmo.runtime import cpu_cores, processor_name
 from elmo.static.vectors import StaticVectors
@@ -41,7 +41,7 @@ from elmo.tasks.tagger import TokenTagger
 from elmo.tasks.tags import measure_tags, span_counts
 from elmo.text.config import ReadOptions
 from elmo.text.readers import read_lines
-from elmo.training.checkpoint import check_same_job, locked
+from elmo.training.checkpoint import check_same_job
 
 TITLES = {
     "pos": "Parts of speech (UD EWT)",
@@ -406,7 +406,7 @@ def run_paper(
     # What is cheap comes first; cells of the same task together, so that its layers are read once.
     order = ("probe", "word", *PaperConfig().tasks)
     names = dict(sorted(names.items(), key=lambda item: order.index(item[1][0])))
-    with locked(out):
+    with locked_folder(out):
         remove_leftovers(out)
         if fresh and (out / CELLS).is_dir():
             remove_folder(out / CELLS)

@@ -21,9 +21,11 @@ from elmo.classify.classifier import (
     BiLMReference,
     ConfigT,
     Estimator,
+    check_run,
     empty_folder,
     load_bilm,
     save_bilm,
+    unfinished_job,
 )
 from elmo.classify.config import LearningConfig
 from elmo.classify.data import Split
@@ -42,12 +44,10 @@ from elmo.classify.loop import (
     LayerReader,
     Listener,
     Objective,
-    check_run,
     fit,
     input_digests,
     job_of,
     needs_features,
-    unfinished_job,
 )
 from elmo.classify.network import TextLayers, build_task_embedding
 from elmo.config import Json, check, to_json
@@ -355,7 +355,8 @@ class TaskModel(Estimator[ConfigT], Generic[ConfigT, NetworkT, TableT]):
         bilm = loaded.path or Path(self.model)
         digests = {"texts": data.digest, "development": held_out.digest if held_out else ""}
         job = job_of(config, {**digests, **input_digests(bilm, self.word_vectors)})
-        with unfinished_job(out, job, checkpoint_minutes, fresh, self.config_class) as checkpoints:
+        with unfinished_job(out, fresh) as folder:
+            checkpoints = Checkpoints(folder, job, checkpoint_minutes, self.config_class)
             fitted = self.train(
                 loaded, data, held_out, vectors=load_word_vectors(self.word_vectors),
                 scratch=out.parent, on_report=on_report, on_texts=on_texts,

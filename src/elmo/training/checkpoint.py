@@ -4,7 +4,7 @@ One module for every kind of job:
 
 - a *job* is identified by what decides its result, as JSON: settings and checksums of its inputs
   (`check_same_job` names what differs);
-- `locked` keeps a second process out of the job's folder;
+- `files.locked_folder` keeps a second process out of the job's folder;
 - `stop_requested` turns signals into a flag that is looked at after each step;
 - `save_checkpoint` writes `step-000001234/` with tensors and a progress.json that holds their
   checksums, to a temporary path that is synced and renamed, so a checkpoint is complete or absent;
@@ -17,7 +17,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar, cast
@@ -25,10 +25,9 @@ from typing import Any, TypeVar, cast
 from torch import Tensor
 from torch.optim import Optimizer
 
-from elmo import files
 from elmo.config import Json
 from elmo.errors import UserError
-from elmo.files import atomic_folder, claim_folder, read_json, remove_folder, sha256, write_json
+from elmo.files import atomic_folder, read_json, remove_folder, sha256, write_json
 from elmo.model_folder import load_tensors, save_tensors
 
 P = TypeVar("P")
@@ -158,13 +157,6 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
 
 def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
     return (parameter for group in optimizer.param_groups for parameter in group["params"])
-
-
-def locked(folder: Path, *, ours: bool = False) -> AbstractContextManager[None]:
-    """Claim a job's folder (see `claim_folder`) and keep other processes out of it."""
-    claim_folder(folder, ours=ours)
-    busy = f"{folder}: another process is working here; wait for it, or choose another --out"
-    return files.locked(folder / ".lock", busy)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from elmo.evaluate import CONFUSIONS, Evaluation, evaluate
 from elmo.files import (
     claim_folder,
     explained,
+    locked_folder,
     remove_folder,
     remove_leftovers,
     sha256,
@@ -53,7 +54,7 @@ from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPELLING, UNKNOWN, Vocabulary
 from elmo.text.word_vectors import read_word_vectors, vector_size
 from elmo.training import loop
-from elmo.training.checkpoint import check_same_job, locked, stop_requested
+from elmo.training.checkpoint import check_same_job, stop_requested
 from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
 from elmo.training.loop import HELD_OUT_ORDER, Listener, Position, Report, StepReport
@@ -170,7 +171,7 @@ def pretrain(
             vocabulary = None
             if fresh or not _has_progress(folder):
                 vocabulary = _vocabulary(run, config, corpus)
-            held.enter_context(locked(folder, ours=_holds_run(folder)))
+            held.enter_context(locked_folder(folder, ours=_holds_run(folder)))
             _check_folder(folder, run, config, fresh)
             if fresh:
                 _remove_run(folder)
@@ -199,7 +200,7 @@ def resume(
     if not _holds_run(folder):
         raise UserError(f"{folder}: no run to resume here, expected a {CONFIG} with a run")
     with ExitStack() as held:
-        world.on_first(lambda: held.enter_context(locked(folder, ours=True)))
+        world.on_first(lambda: held.enter_context(locked_folder(folder, ours=True)))
         run, config = read_run(folder)
         corpus = _shared_corpus(world, lambda: same_corpus(run, config, cache, custom_tokenizer))
         return _run(folder, corpus, device, world, on_report)
