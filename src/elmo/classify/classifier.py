@@ -179,7 +179,6 @@ class BiLMReference:
 
 
 def empty_folder(path: Path | str) -> Path:
-    """A folder to save to: new, or there and empty."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -308,12 +307,9 @@ class TextClassifier(Estimator[ClassifierConfig]):
             task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
             with model_folder.without_weights():
                 network = ClassifierNetwork(
-                    config.network,
-                    layers=1 + sizes.layers,
-                    dim=2 * sizes.width,
-                    classes=len(labels),
-                    task_words=len(task_vocabulary),
-                )
+                    config.network, layers=1 + sizes.layers, dim=2 * sizes.width,
+                    classes=len(labels), task_words=len(task_vocabulary),
+                )  # fmt: skip
             shapes = {name: tuple(tensor.shape) for name, tensor in _saved_tensors(network).items()}
             tensors = model_folder.load_tensors(_inside(folder, NETWORK), shapes)
             names = {saved: name for name, saved in SAVED_NAMES.items()}
@@ -518,7 +514,6 @@ class ClassifierDescription:
 
 
 def describe_classifier(folder: Path) -> ClassifierDescription:
-    """Read classifier.json and check it."""
     if not (folder / DESCRIPTION).exists():
         raise UserError(
             f"{folder}: not a classifier folder, it has no {DESCRIPTION}; "
@@ -541,7 +536,6 @@ def describe_classifier(folder: Path) -> ClassifierDescription:
 
 
 def write_evaluation(evaluation: Evaluation, part: str, folder: Path) -> None:
-    """Write metrics and mistakes as JSON and the confusion matrix as a figure."""
     write_json(folder / f"metrics_{part}.json", to_json(evaluation.metrics))
     mistakes = [to_json(mistake) for mistake in evaluation.mistakes]
     write_json(folder / f"mistakes_{part}.json", mistakes)

@@ -55,7 +55,6 @@ class NetworkConfig:
         return tuple(self.pooling.split("+"))
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         yield from self.mix.problems()
         for name in self.poolings:
             if name not in POOLINGS:
@@ -169,7 +168,6 @@ class ClassifierConfig:
         return ("ngrams", "network") if self.learning.fine_tuning.fine_tune_epochs else PARTS
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         yield from self.network.problems()
         parts = self.resolved_parts()
         if len(set(parts)) < len(parts) or not set(parts) <= set(PARTS):

@@ -43,7 +43,6 @@ class LabelOptions:
     """What separates the labels of a text that may have several, such as ";". Default: one each."""
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if self.labels_separator == "":
             yield "labels_separator: expected one or more characters, such as ';', got none"
 
@@ -61,7 +60,6 @@ class LabelledTexts:
     """What separates the labels of one text; None: each text has exactly one."""
 
     def select(self, rows: Sequence[int]) -> LabelledTexts:
-        """Only these rows, in this order."""
         return LabelledTexts(
             [self.texts[row] for row in rows],
             None if self.labels is None else [self.labels[row] for row in rows],
@@ -71,7 +69,6 @@ class LabelledTexts:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of texts and labels."""
         content = [self.texts, self.labels, *([self.separator] if self.separator else [])]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

@@ -69,12 +69,9 @@ def build_task_vocabulary(texts: Iterable[Sequence[str]], min_count: int) -> Voc
         number += 1
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return build_vocabulary(
-        [word for word, _ in ranked],
-        [count for _, count in ranked],
-        boundaries=number,
-        min_count=min_count,
-        max_size=None,
-    )
+        [word for word, _ in ranked], [count for _, count in ranked], boundaries=number,
+        min_count=min_count, max_size=None,
+    )  # fmt: skip
 
 
 def with_pretrained_words(vocabulary: Vocabulary, pretrained: StaticVectors) -> Vocabulary:
@@ -84,12 +81,10 @@ def with_pretrained_words(vocabulary: Vocabulary, pretrained: StaticVectors) -> 
 
 
 def load_word_vectors(path: Path | str | None) -> StaticVectors | None:
-    """Pretrained vectors from a file; None without one."""
     return None if path is None else StaticVectors.load(path, MAX_WORD_VECTORS)
 
 
 def check_vector_size(pretrained: StaticVectors, task_dim: int) -> None:
-    """Refuse pretrained vectors that are longer than the task embeddings."""
     if pretrained.dim > task_dim:
         raise UserError(
             f"word_vectors: expected vectors of at most {task_dim} numbers, the size of the task "
@@ -185,7 +180,6 @@ class TokenizedTexts:
         return torch.from_numpy(ids)
 
     def batch(self, rows: Sequence[int], model: BiLM) -> Batch:
-        """Some texts as one batch of the biLM."""
         texts = [self.words[row] for row in rows]
         return pack_texts(texts, model.vocabulary, spelled=model.spelled)
 
@@ -367,7 +361,6 @@ def text_blocks(words: Sequence[list[str]]) -> Iterator[tuple[int, int]]:
 
 
 def features_cache(model: BiLM) -> Path:
-    """The folder with what was computed with a biLM."""
     return cache_folder() / "features" / model_digest(model)
 
 

@@ -136,7 +136,7 @@ def measure_label_sets(
 
     A label is predicted where its probability is above 0.5.
     """
-    from elmo.classify.metrics import ClassMetrics, Metrics, calibration_error, wilson
+    from elmo.classify.metrics import Metrics, by_class, calibration_error, wilson
     from elmo.evaluate import Averages, averages
 
     if not len(gold):
@@ -163,19 +163,14 @@ def measure_label_sets(
         macro_f1=_bootstrap_rows(right, true, predicted, seed),
         macro=macro,
         weighted=weighted,
-        classes=tuple(
-            ClassMetrics(name, hits / max(1, found), hits / max(1, there),
-                         2 * hits / max(1, there + found), there)
-            for name, there, found, hits in zip(
-                names, *(some.tolist() for some in counts), strict=True)
-        ),
+        classes=by_class(names, *counts),
         confusion=(),
         calibration_error=calibration_error(confidence.ravel(), (predicted == true).ravel()),
         brier=2 * float(((exact - true) ** 2).mean()),
         log_loss=float(-np.log(of_truth).mean()),
         rows_per_second=rows_per_second,
         micro=micro,
-    )  # fmt: skip
+    )
 
 
 def _bootstrap_rows(

@@ -57,8 +57,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class StepReport:
-    """Progress within a phase."""
-
     phase: str
     done: float
     """Fraction of the phase that is done."""
@@ -69,8 +67,6 @@ class StepReport:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochReport:
-    """The result of an epoch."""
-
     phase: str
     epoch: int
     """Counted from 1, over all phases."""
@@ -85,7 +81,6 @@ class EpochReport:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The better of two epochs has the higher one."""
         return self.development_accuracy, -self.development_loss
 
 
@@ -333,14 +328,12 @@ class PhaseState:
         self.keep_weights()
 
     def keep_weights(self) -> None:
-        """Keep a copy of the current weights."""
         self.kept = [
             {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
             for module in self.modules
         ]
 
     def restore_kept_weights(self) -> None:
-        """Set the modules to the weights that were kept."""
         for module, tensors in zip(self.modules, self.kept, strict=True):
             module.load_state_dict(tensors)
 
@@ -443,12 +436,9 @@ class Checkpoints:
                 "seconds": self.seconds,
             }
             checkpoint.save_checkpoint(
-                self._folder,
-                1 + max(steps, default=0),
-                progress,
-                {"tensors": state.tensors()},
+                self._folder, 1 + max(steps, default=0), progress, {"tensors": state.tensors()},
                 keep=1,
-            )
+            )  # fmt: skip
             self._saved_at = time.monotonic()
         if stops:
             raise KeyboardInterrupt(
@@ -480,7 +470,6 @@ class Task(NamedTuple):
 
     @property
     def lengths(self) -> Rows:
-        """The number of words of each text."""
         return self.texts.lengths
 
     def loss(self, outputs: Tensor, rows: Rows, config: LearningConfig) -> Tensor:
@@ -608,8 +597,6 @@ def learn(
 
 
 class Fitted(NamedTuple):
-    """How a training went."""
-
     history: list[EpochReport]
     stopped: str
     """Why each phase ended."""
@@ -721,6 +708,5 @@ def job_of(config: object, digests: Json) -> Json:
 
 
 def input_digests(bilm: Path, word_vectors: Path | str | None) -> Json:
-    """Checksums of the biLM and of the file of word vectors."""
     vectors = None if word_vectors is None else sha256(Path(word_vectors))
     return {"bilm": weights_checksum(bilm), "word_vectors": vectors}

@@ -55,8 +55,6 @@ class ClassMetrics:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a classifier achieved on labelled rows."""
-
     count: int
     accuracy: Estimate
     """With Wilson's interval."""
@@ -100,8 +98,6 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a classifier achieves on some texts."""
-
     metrics: Metrics
     mistakes: tuple[Mistake, ...]
     """The most confident ones, in descending order."""
@@ -157,27 +153,26 @@ def measure(
         macro_f1=macro_f1_estimate,
         macro=macro,
         weighted=weighted,
-        classes=tuple(
-            ClassMetrics(
-                label=name,
-                precision=right / max(1, guessed),
-                recall=right / max(1, true),
-                f1=2 * right / max(1, true + guessed),
-                support=true,
-            )
-            for name, true, guessed, right in zip(
-                names,
-                true_count.tolist(),
-                predicted_count.tolist(),
-                right_count.tolist(),
-                strict=True,
-            )
-        ),
+        classes=by_class(names, true_count, predicted_count, right_count),
         confusion=confusion,
         calibration_error=calibration_error(exact.max(1), predicted == gold),
         brier=float(((exact - truth) ** 2).sum(1).mean()),
         log_loss=float(-np.log(of_gold).mean()),
         rows_per_second=rows_per_second,
+    )
+
+
+def by_class(names: Sequence[str], *counts: Ints) -> tuple[ClassMetrics, ...]:
+    """Metrics of each class from its counts of true, predicted and right rows, each (classes,)."""
+    return tuple(
+        ClassMetrics(
+            label=name,
+            precision=right / max(1, guessed),
+            recall=right / max(1, true),
+            f1=2 * right / max(1, true + guessed),
+            support=true,
+        )
+        for name, true, guessed, right in zip(names, *(c.tolist() for c in counts), strict=True)
     )
 
 
@@ -285,7 +280,6 @@ def _check(probabilities: Probabilities, gold: Ints, names: Sequence[str]) -> No
 
 
 def standard_error(accuracy: float, count: int) -> float:
-    """Standard error of an accuracy measured on `count` rows."""
     return sqrt(accuracy * (1 - accuracy) / count)
 
 

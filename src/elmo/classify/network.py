@@ -222,7 +222,6 @@ class Vectors:
 
     @property
     def dim(self) -> int:
-        """Numbers per word."""
         return self.values.shape[2]
 
     def scores(self, weight: Tensor) -> Tensor:

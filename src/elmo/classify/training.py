@@ -83,8 +83,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Trained:
-    """A classifier, and how it was trained."""
-
     classifier: TextClassifier
     history: list[loop.EpochReport]
     """The epochs of the network; none without one."""
@@ -224,8 +222,6 @@ def train(
 
 
 class FittedNetwork(NamedTuple):
-    """A trained network."""
-
     network: ClassifierNetwork
     vocabulary: Vocabulary
     """The words that have a task embedding."""
@@ -292,8 +288,6 @@ def fit_network(
 
 
 class ClassifierRun(NamedTuple):
-    """A classifier that was written to a folder."""
-
     folder: Path
     trained: Trained
     evaluations: dict[str, Evaluation]

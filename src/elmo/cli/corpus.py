@@ -42,15 +42,11 @@ def run_check(args: Arguments) -> int:
         raise UserError(f"--speed: expected words per second, got {args.speed}")
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         report = inspect(
-            resolve(args.sources),
-            read=config.read,
-            tokenizer=config.tokenizer,
-            held_out_share=config.vocabulary.held_out_share,
-            window=config.batching.window,
-            min_count=config.vocabulary.min_count,
-            max_vocabulary=config.vocabulary.max_vocabulary,
+            resolve(args.sources), read=config.read, tokenizer=config.tokenizer,
+            held_out_share=config.vocabulary.held_out_share, window=config.batching.window,
+            min_count=config.vocabulary.min_count, max_vocabulary=config.vocabulary.max_vocabulary,
             progress=lambda lines: display.show(f"{lines:,} texts read"),
-        )
+        )  # fmt: skip
         display.show("timing a few training steps")
         train_tokens = report.tokens - report.held_out_tokens
         train_documents = report.documents - report.held_out_documents

@@ -80,14 +80,9 @@ def run_embed(args: Arguments) -> int:
             written = embed_words(embedder, args.out, vocabulary, progress=progress)
         else:
             written = embed_text(
-                embedder,
-                args.sources,
-                args.out,
-                args.encode,
-                read=args.read,
-                fresh=args.fresh,
+                embedder, args.sources, args.out, args.encode, read=args.read, fresh=args.fresh,
                 progress=progress,
-            )
+            )  # fmt: skip
     if args.json and args.words:
         print_json({"path": str(args.out), "words": written.texts, "dim": written.dim})
     elif args.json:
@@ -151,13 +146,9 @@ def run_neighbours(args: Arguments) -> int:
     embedder = open_embedder(args)
     with ProgressDisplay("looking through the corpus", quiet=args.quiet) as display:
         result = find_neighbours(
-            embedder,
-            args.word,
-            args.sentence,
-            read_documents(sources, args.read),
-            args.neighbours,
+            embedder, args.word, args.sentence, read_documents(sources, args.read), args.neighbours,
             progress=embedding_progress(display),
-        )
+        )  # fmt: skip
     if args.json:
         print_json(asdict(result))
         return 0
@@ -217,15 +208,9 @@ def run_static(args: Arguments) -> int:
     with ProgressDisplay("preparing the text", quiet=args.quiet) as display, writing(args.out):
         progress = static_progress(display)
         trained = train_static(
-            args.sources,
-            args.config,
-            model=args.model,
-            read=args.read,
-            tokenizer=args.tokenizer,
-            held_out_share=args.held_out_share,
-            cache=args.cache,
-            progress=progress,
-        )
+            args.sources, args.config, model=args.model, read=args.read, tokenizer=args.tokenizer,
+            held_out_share=args.held_out_share, cache=args.cache, progress=progress,
+        )  # fmt: skip
         progress("writing the file", 0, None)
         trained.vectors.save(args.out)
     words, dim = trained.vectors.vectors.shape

@@ -105,17 +105,10 @@ def run_pretrain(args: Arguments) -> int:
                 result = resume(args.resume, **options)
             else:
                 result = pretrain(
-                    args.sources,
-                    args.out,
-                    args.config,
-                    held_out=args.held_out,
-                    init_from=args.start_from,
-                    word_vectors=args.word_vectors,
-                    fresh=args.fresh,
-                    on_documents=on_documents,
-                    command=args.command_line,
-                    **options,
-                )
+                    args.sources, args.out, args.config, held_out=args.held_out,
+                    init_from=args.start_from, word_vectors=args.word_vectors, fresh=args.fresh,
+                    on_documents=on_documents, command=args.command_line, **options,
+                )  # fmt: skip
     if world.is_first:
         _print_result(result, as_json=args.json)
     return 0 if result.finished else 130

@@ -79,18 +79,11 @@ def run_study(args: Arguments) -> int:
             train, test = len(parts.train.texts), len(parts.test.texts)
             display.line(f"study of {what}: {train:,} rows to train on, {test:,} to test on")
             results = run(
-                parts,
-                args.out,
-                args.config,
-                model=args.model,
-                preset=preset_of(args),
-                title=args.title or "",
-                feature_memory=args.feature_memory,
-                shows_texts=not args.no_texts,
-                command=args.command_line,
-                fresh=args.fresh,
+                parts, args.out, args.config, model=args.model, preset=preset_of(args),
+                title=args.title or "", feature_memory=args.feature_memory,
+                shows_texts=not args.no_texts, command=args.command_line, fresh=args.fresh,
                 on_progress=display.show_cell,
-            )
+            )  # fmt: skip
         # Before the figures: whatever happens to them, the numbers are not lost.
         write_results(results, args.out)
     ProgressDisplay(quiet=args.quiet).line("drawing report.html and report.pdf")

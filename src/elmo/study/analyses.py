@@ -167,8 +167,6 @@ def _sizes(config: StudyConfig, data: StudyData) -> list[int]:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One value of one setting for one row."""
-
     setting: str
     row: str
     value: float

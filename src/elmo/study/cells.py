@@ -50,8 +50,6 @@ OnFraction = Callable[[float], None]
 
 @dataclass(frozen=True)
 class StudyBiLM:
-    """A biLM and what is known of its making."""
-
     loaded: LanguageModel
     folder: Path
     source: str
@@ -122,7 +120,6 @@ class Study:
             return None  # of another version, or damaged
 
     def store(self, cell: Cell, result: Outcome | Embedding) -> None:
-        """Keep the result of a cell."""
         content = {"name": cell.name, "key": self.key(cell), "result": to_json(result)}
         write_json(self.folder / "cells" / f"{cell.name}.json", content)
 
@@ -153,12 +150,9 @@ class Study:
             data = data.only(np.concatenate([*split, data.test]))
         texts = _without_task_vocabulary(data.words)
         self.layers[name] = FrozenFeatures.compute(
-            texts,
-            self.bilms[name].loaded.model,
-            memory=self.feature_memory,
-            folder=self.folder,
+            texts, self.bilms[name].loaded.model, memory=self.feature_memory, folder=self.folder,
             on_texts=Pace(lambda read: on_fraction(read.texts / len(texts)), len(texts)).add,
-        )
+        )  # fmt: skip
         speed = int((texts.lengths > 0).sum()) / (time.monotonic() - started)
         ready = self.embeddings[name] = replace(self.embeddings[name], texts_per_second=speed)
         content = {"key": [ready.key, self.data.fingerprint], "texts_per_second": speed}
@@ -271,16 +265,10 @@ def train(
             on_fraction((before + progress.done * now) / (alone + tuned))
 
     fitted = fit_network(
-        data.words,
-        data.classes,
-        split,
-        len(data.labels),
-        replace(cell.classifier, learning=learning),
-        shape,
-        features.for_texts,
-        model=None if fine_tuned is None else fine_tuned.model,
-        on_report=report,
-    )
+        data.words, data.classes, split, len(data.labels),
+        replace(cell.classifier, learning=learning), shape, features.for_texts,
+        model=None if fine_tuned is None else fine_tuned.model, on_report=report,
+    )  # fmt: skip
     seconds = time.monotonic() - started
     by_loss = learning.epochs is None and not tuned
     best = kept_epoch(fitted.training.history, by_loss=by_loss)

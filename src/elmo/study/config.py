@@ -61,16 +61,10 @@ class StudyConfig:
     draws: Several = 12
     """Draws of frozen weights."""
     sweeps: tuple[str, ...] = (
-        "window=1,2,5,8",
-        "dim=50,100,300",
-        "hidden=32,64,128",
-        "layers=1,2,3",
-        "bilm-epochs=1,2,4",
-        "learning-rate=0.0003,0.001,0.003,0.01",
-        "dropout=0,0.2,0.5",
-        "mix-pull=0,0.001,0.01,0.1,1",
-        "function-hidden=16,64,256",
-    )
+        "window=1,2,5,8", "dim=50,100,300", "hidden=32,64,128", "layers=1,2,3",
+        "bilm-epochs=1,2,4", "learning-rate=0.0003,0.001,0.003,0.01", "dropout=0,0.2,0.5",
+        "mix-pull=0,0.001,0.01,0.1,1", "function-hidden=16,64,256",
+    )  # fmt: skip
     """Settings to vary, each as setting=value,value,…; hidden, layers and bilm-epochs are those of
     small biLMs, one of which is trained for each value."""
     bilm_texts: Count = 10_000
@@ -83,7 +77,6 @@ class StudyConfig:
     """Fraction of the rows that becomes the test rows where none are given."""
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             yield f"seeds: expected one or more, each once; got {list(self.seeds)}"
         if any(not 0 <= seed <= LARGEST_SEED for seed in self.seeds):
@@ -106,19 +99,13 @@ QUICK = StudyConfig(
     samples=(10, 50, 250),
     draws=6,
     sweeps=(
-        "window=2,8",
-        "dim=25,100",
-        "hidden=16,32",
-        "layers=1,2",
-        "bilm-epochs=1,3",
-        "learning-rate=0.001,0.003,0.01",
-        "dropout=0,0.2,0.5",
-        "mix-pull=0,0.001,0.01,0.1,1",
+        "window=2,8", "dim=25,100", "hidden=16,32", "layers=1,2", "bilm-epochs=1,3",
+        "learning-rate=0.001,0.003,0.01", "dropout=0,0.2,0.5", "mix-pull=0,0.001,0.01,0.1,1",
         "function-hidden=16,64",
     ),
     bilm_texts=1_500,
     words=("bank", "pitch", "court", "Apple"),
-)
+)  # fmt: skip
 STANDARD = StudyConfig()
 FULL = StudyConfig(
     seeds=(0, 1, 2, 3, 4),

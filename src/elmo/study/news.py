@@ -86,7 +86,6 @@ def news_grammar() -> Grammar:
 
 
 def parse_grammar(lines: Iterable[str]) -> Grammar:
-    """Read rules."""
     grammar: Grammar = {}
     templates, weights = list[Template](), list[int]()
     for line in lines:
@@ -112,7 +111,6 @@ def parse_grammar(lines: Iterable[str]) -> Grammar:
 
 
 def parse_options(text: str) -> tuple[Template, ...]:
-    """Read templates that are separated by bars."""
     pieces = _PIECE.findall(text)[::-1]  # the next one is at the end
 
     def options(closing: str) -> tuple[Template, ...]:

@@ -50,7 +50,6 @@ _TAG = re.compile(r"<[^>]+>")
 
 
 def css_variables(*, dark: bool) -> str:
-    """Declarations of all colours as CSS variables."""
     return " ".join(f"--{name}: {pair[dark]};" for name, pair in COLOURS.items())
 
 
@@ -326,7 +325,6 @@ def sweep(curves: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
 
 
 def perplexity(history: Sequence[Json]) -> str:
-    """Perplexity on held-out text by epoch."""
     figure = _figure(2.5)
     axes = figure.add_subplot()
     _quiet(axes, "y")

@@ -50,7 +50,6 @@ Names = Mapping[str, tuple[str, str]]
 
 
 def write_report(results: Json, folder: Path) -> None:
-    """Write report.html and report.pdf into a folder."""
     report = make_report(results)
     write_text(folder / "report.html", render_html(report))
     with atomic_write(folder / "report.pdf") as temporary:
@@ -356,7 +355,6 @@ def score(accuracy: float) -> str:
 
 
 def number(count: int) -> str:
-    """A count."""
     return f"{count:,}"
 
 
@@ -418,17 +416,14 @@ def around(text: str, word: str, longest: int) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """At most this many characters."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def set_to(named: Sequence[Json]) -> str:
-    """Names and values in a row."""
     return ", ".join(f"{setting['name']} {value(setting['value'])}" for setting in named)
 
 
 def value(setting: Any) -> str:
-    """A setting."""
     if setting is None or isinstance(setting, bool):
         return {None: "none", True: "yes", False: "no"}[setting]
     return f"{setting:g}" if isinstance(setting, float) else str(setting)

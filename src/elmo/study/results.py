@@ -145,7 +145,6 @@ def flat_settings(prefix: str, settings: Any) -> Iterator[Json]:
 
 
 def versions() -> list[Json]:
-    """Of Python and of the packages that compute something."""
     installed = {"Python": platform.python_version()}
     for package in ("elmo", "torch", "numpy", "scikit-learn", "gensim"):
         try:
@@ -156,14 +155,12 @@ def versions() -> list[Json]:
 
 
 def machine() -> str:
-    """Processor, cores and memory."""
     cores, memory = cpu_cores(), machine_memory() / 2**30
     unit = "core" if cores == 1 else "cores"
     return f"{processor_name()}, {cores} {unit}, {memory:.0f} GB, {platform.system()}"
 
 
 def write_results(results: Json, folder: Path) -> None:
-    """Write results.json into a folder."""
     write_json(folder / NAME, results)
 
 

@@ -130,8 +130,6 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How good a classifier is, and what it took."""
-
     development_accuracy: float
     train: Metrics | None
     """None where only test rows were asked."""
@@ -205,7 +203,6 @@ def chosen_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
 
 
 def vector_files(config: StudyConfig) -> dict[str, Path]:
-    """The files of word vectors that are compared, by name."""
     files = {Path(path).stem: Path(path) for path in config.word_vectors}
     if len(files) < len(config.word_vectors):
         raise UserError(

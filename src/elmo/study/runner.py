@@ -193,14 +193,10 @@ def run_study(
                 errors = [comparison["standard_error"] for comparison in compared.values()]
             for row in (row for row in able if row.name in outcomes):
                 table[row.name][column] = column_result(
-                    outcomes[row.name],
-                    config.seeds,
-                    study.embeddings[row.embedding].texts_per_second,
-                    data,
-                    chosen[column][row.name],
-                    compared.get(row.name),
-                    shows_texts=shows_texts,
-                )
+                    outcomes[row.name], config.seeds,
+                    study.embeddings[row.embedding].texts_per_second, data,
+                    chosen[column][row.name], compared.get(row.name), shows_texts=shows_texts,
+                )  # fmt: skip
         rows_done = [row for row in table.values() if row["alone"] or row["beside"]]
 
         swept, sweep_notes = _sweep(study, parts, sweeps, pretraining, tell)
