@@ -716,7 +716,6 @@ def file_path(path_or_address: Path | str) -> Path:
 
 
 def _converted(folder: Path) -> Path:
-    """A folder without pickles that holds the same model."""
     if not is_many_langs(folder):
         return folder
     LanguageModel.from_pretrained(folder).save_pretrained(converted := folder / "converted")

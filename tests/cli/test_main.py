@@ -340,3 +340,12 @@ except ZeroDivisionError:
     assert first == "reading a\\x1b[31m\\nb"
     assert (second, third) == ("lost", "Traceback (most recent call last):")
     assert rest[-1].startswith("ZeroDivisionError")
+
+
+@pytest.mark.parametrize("flags", [["--tokenizer", "custom"], ["--tokenizer=custom"]])
+@pytest.mark.parametrize("command", [["embed", "x.txt", "--out", "o.npz"], ["pretrain", "x.txt"]])
+def test_a_tokenizer_that_only_python_can_give(
+    command: list[str], flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, *flags]) == 2
+    assert "name the function, as MODULE:FUNCTION" in capsys.readouterr().err

@@ -403,6 +403,14 @@ def import_everything() -> None:
     plt.switch_backend("agg")
 
 
+def until(end: float, attacks: Iterable[Attack]) -> Iterator[Attack]:
+    """Attacks until a time of the monotonic clock."""
+    for attack in attacks:
+        if time.monotonic() > end:
+            return
+        yield attack
+
+
 def table(verdicts: Sequence[Verdict]) -> str:
     """Markdown: one line per group, one column per outcome."""
     groups = list(dict.fromkeys(verdict.attack.group for verdict in verdicts))
@@ -427,6 +435,9 @@ def main() -> int:
     parser.add_argument("--group", help="Only groups whose name has this in it.")
     parser.add_argument("--name", help="Only attacks whose name has this in it.")
     parser.add_argument("--sample", type=int, help="Only this many, drawn with a fixed seed.")
+    parser.add_argument(
+        "--minutes", type=float, help="Draw attacks from the list until this time is over."
+    )
     parser.add_argument("--all", action="store_true", help="Print fine outcomes, too.")
     parser.add_argument("--quick", action="store_true", help="Only commands that train nothing.")
     parser.add_argument("--jobs", action="store_true", help="Also kills, signals, two at once.")
@@ -435,15 +446,19 @@ def main() -> int:
         "--record", type=Path, help="File for the outcomes; fine ones in it are not tried again."
     )
     args = parser.parse_args()
+    everything = all_attacks()
+    order = {attack.group: number for number, attack in enumerate(everything)}
     attacks = [
         attack
-        for attack in all_attacks()
+        for attack in everything
         if (args.group or "") in attack.group
         and (args.name or "") in attack.name
         and not (args.quick and {"pretrain", "train", "study", "static"} & set(attack.argv[:2]))
     ]
     if args.sample is not None and args.sample < len(attacks):
         attacks = random.Random(0).sample(attacks, args.sample)
+    if args.minutes is not None:  # a fair sample, whatever the speed of the machine
+        attacks = random.Random(0).sample(attacks, len(attacks))
     recorded: list[Verdict] = []
     if args.record is not None and args.record.exists():
         lines = map(json.loads, args.record.read_text().splitlines())
@@ -456,9 +471,11 @@ def main() -> int:
         ]
         attacks = [attack for attack, told in by_outcome if told.get("outcome") not in FINE]
     verdicts: list[Verdict] = [*recorded]
+    total = len(recorded) + len(attacks)
     more = {"with_jobs": args.jobs, "with_loopback": args.loopback}
+    end = float("inf") if args.minutes is None else time.monotonic() + 60 * args.minutes
     with tempfile.TemporaryDirectory(prefix="elmo-attacks-") as workspace:
-        for verdict in carry_out_all(attacks, Path(workspace), **more):
+        for verdict in carry_out_all(until(end, attacks), Path(workspace), **more):
             verdicts.append(verdict)
             attack = verdict.attack
             if args.record is not None:
@@ -468,6 +485,10 @@ def main() -> int:
             if args.all or verdict.outcome not in FINE:
                 name = f"[{verdict.attack.group}] {verdict.attack.name}"
                 print(ascii(f"{verdict.outcome}: {name}: {verdict.why}")[1:-1], flush=True)
+    names = {(attack.group, attack.name) for attack in everything}
+    listed = sum((one.attack.group, one.attack.name) in names for one in verdicts)
+    print(f"{listed:,} of the {total:,} attacks in the list were tried")
+    verdicts.sort(key=lambda verdict: order.get(verdict.attack.group, len(order)))
     print(table(verdicts))
     return int(any(verdict.outcome not in FINE for verdict in verdicts))
 

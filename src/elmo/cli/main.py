@@ -388,7 +388,9 @@ class Command:
         for flag, value in pairwise([*argv, ""]):
             name, equals, text = flag.partition("=")
             if name in ("--tokenizer", "tokenizer", "tokenizer.tokenizer"):
-                allow_tokenizer(text if equals else value)
+                allow_tokenizer(named := text if equals else value)
+                if named == "custom":
+                    raise UserError(f"{flag}: name the function, as MODULE:FUNCTION")
         args = self._parser.parse(argv)
         args.command_line = shlex.join(["elmo", *self.name.split(), *argv])
         if not self._settings:

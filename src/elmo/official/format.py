@@ -490,7 +490,6 @@ def load_official(
 def _inspect(
     files: OfficialFiles, datasets: Datasets
 ) -> tuple[Json, BiLMConfig, Vocabulary, list[Row]]:
-    """Make sure that options, vocabulary and weights fit together, before any number is read."""
     options = read_options(files.options)
     if not any(name.startswith(tuple(_CAUSES)) for name in datasets):
         names = sorted(datasets)
