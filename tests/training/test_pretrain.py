@@ -24,7 +24,7 @@ from elmo.model_folder import load_tensors
 from elmo.text.config import Batching
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 from elmo.training import loop
-from elmo.training.config import PretrainConfig, TrainingConfig
+from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
 from elmo.training.loop import Report, StepReport
 from elmo.training.pretrain import (
     JsonLog,
@@ -363,6 +363,21 @@ def test_a_loss_that_is_no_number_stops_the_run(corpus_file, around, tmp_path):
     )
     with pytest.raises(UserError, match="NaN or infinite at step"):
         pretrain([str(corpus_file)], tmp_path / "run", config, **around)
+
+
+def test_without_held_out_text_a_loss_that_is_no_number_leaves_no_model(
+    corpus_file, around, tmp_path, monkeypatch
+):
+    """Nothing is evaluated, and a run shorter than a second reports nothing."""
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_REPORTS", 1e9)
+    config = tiny_config(
+        learning_rate=1e30, weight_decay=1e30, clip=0.0, schedule="constant", warmup=0.0
+    )
+    config = replace(config, vocabulary=VocabularyConfig(min_count=1, held_out_share=0.0))
+    with pytest.raises(UserError, match="NaN or infinite at step"):
+        pretrain([str(corpus_file)], tmp_path / "run", config, **around)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    assert not [*(tmp_path / "run").glob("checkpoints/step-*")]
 
 
 def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):

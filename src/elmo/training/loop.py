@@ -277,6 +277,7 @@ def train(
         position = replace(position, epoch=position.epoch + 1, batch=0)
         position = replace(position, finished=position.is_over(settings))
 
+    meter.check_finite(position)
     for parameter in bilm_parameters:
         parameter.requires_grad_(True)
     if position.best_perplexity is None:  # nothing was held out: the last model is the result
