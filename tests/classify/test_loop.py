@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ from elmo.classify.loop import (
     clip_gradients,
     fine_tuning_phase,
     kept_epoch,
+    kept_report,
     learn,
     network_phase,
     scores_of,
@@ -334,6 +336,21 @@ def test_kept_is_the_last_that_is_as_good_as_the_best() -> None:
     assert kept_epoch(history) is history[2]  # one standard error is 0.0095
     sure = [report(one.epoch, one.development_accuracy, rows=100_000) for one in history]
     assert kept_epoch(sure) is sure[1]
+
+
+def test_each_phase_keeps_epochs_by_its_own_rule() -> None:
+    network = [report(1, 0.90, 0.30), report(2, 0.95, 0.25), report(3, 0.96, 0.40)]
+    tuned = [
+        replace(report(4, 0.958, 0.5), phase="fine-tuning"),
+        replace(report(5, 0.80, 0.1), phase="fine-tuning"),
+    ]
+    until_it_rises, given = LearningConfig(epochs=None), LearningConfig(epochs=3)
+    assert kept_report([], given) is None
+    assert kept_report(network, until_it_rises) is network[1]  # the lowest loss
+    assert kept_report(network, given) is network[2]
+    # No epoch of the fine-tuning is kept: that of the network is, by the network's rule.
+    assert kept_report([*network, tuned[1]], until_it_rises) is network[1]
+    assert kept_report([*network, *tuned], until_it_rises) is tuned[0]
 
 
 def test_of_epochs_without_a_mistake_the_last_is_kept() -> None:

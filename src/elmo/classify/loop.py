@@ -108,6 +108,15 @@ def kept_epoch(history: Sequence[EpochReport], *, by_loss: bool = False) -> Epoc
     return next(report for report in reversed(history) if report.development_accuracy >= least)
 
 
+def kept_report(history: Sequence[EpochReport], config: LearningConfig) -> EpochReport | None:
+    """The epoch whose weights a training has: each phase keeps epochs by a rule of its own."""
+    kept = None
+    for count, report in enumerate(history, start=1):
+        by_loss = report.phase == NETWORK and config.epochs is None
+        kept = report if kept_epoch(history[:count], by_loss=by_loss) is report else kept
+    return kept
+
+
 # What learns when.
 
 
@@ -547,7 +556,7 @@ def learn(
             done, texts_read = done + len(rows), texts_read + len(rows)
             if not math.isfinite(value):
                 state.restore_kept_weights()
-                last = kept_epoch(history)
+                last = kept_report(history, config)
                 kept = "no epoch was finished" if last is None else f"epoch {last.epoch} is kept"
                 raise LossIsNaNError(
                     f"the loss became NaN or infinite in epoch {epoch + 1} ({phase.name}), after "

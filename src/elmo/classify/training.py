@@ -363,7 +363,7 @@ def train_classifier(
             if trained.history and can_draw():
                 from elmo.classify.plots import draw_learning_curve
 
-                kept = loop.kept_epoch(trained.history, by_loss=config.learning.epochs is None)
+                kept = loop.kept_report(trained.history, config.learning)
                 assert kept is not None
                 draw_learning_curve(trained.history, kept, temporary / "learning_curve.png")
             for part, evaluation in evaluations.items():

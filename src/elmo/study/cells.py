@@ -22,7 +22,7 @@ from elmo.classify.features import (
     build_task_vocabulary,
 )
 from elmo.classify.linear import fit_ngrams
-from elmo.classify.loop import EpochReport, StepReport, kept_epoch
+from elmo.classify.loop import EpochReport, StepReport, kept_report
 from elmo.classify.metrics import measure
 from elmo.classify.training import fit_network
 from elmo.config import from_json, to_json
@@ -270,8 +270,7 @@ def train(
         model=None if fine_tuned is None else fine_tuned.model, on_report=report,
     )  # fmt: skip
     seconds = time.monotonic() - started
-    by_loss = learning.epochs is None and not tuned
-    best = kept_epoch(fitted.training.history, by_loss=by_loss)
+    best = kept_report(fitted.training.history, learning)
     assert best is not None
     learned = [fitted.network, *([fine_tuned.model] if fine_tuned else [])]
     return replace(
