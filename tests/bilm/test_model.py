@@ -777,6 +777,17 @@ def test_dropout_falls_on_inputs_and_output() -> None:
     assert found.forward.item() == pytest.approx(expected, rel=1e-10)
 
 
+def test_the_dropout_of_a_stack_is_that_of_its_top_too() -> None:
+    """Fine-tuning sets it; the config's is that of the pre-training."""
+    model = build_model(settings_of(dropout=0.5))
+    for stack in model.directions:
+        stack.dropout = 0.0
+    batch = batch_of(model, ["the", "cat", "sat"])
+    torch.testing.assert_close(
+        model.loss(batch, random=Randomness.of(1, 2, CPU)).mean, model.loss(batch).mean
+    )
+
+
 def test_training_leaves_the_global_source_of_chance_alone() -> None:
     softmax = SoftmaxConfig(loss="sampled", samples=4, tied=False)
     model = build_model(settings_of(dropout=0.5, softmax=softmax))

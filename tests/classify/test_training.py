@@ -6,7 +6,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,8 @@ def assert_same(one: Trained, other: Trained) -> None:
         [replace(report, seconds=0.0) for report in trained.history] for trained in (one, other)
     ]
     assert histories[0] == histories[1]
+    assert one.stopped == other.stopped
+    assert "network stopped after epoch" in one.stopped
 
 
 @pytest.fixture(scope="module")
@@ -329,6 +331,25 @@ def test_a_learned_function_learns() -> None:
     ).classifier.network.mix  # fmt: skip
     pairs = zip(mix.parameters(), fresh.parameters(), strict=True)
     assert all(not torch.allclose(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_dropout_of_fine_tuning_ends_with_it(fails: bool) -> None:
+    loaded = toy_model()
+    stacks, seen = loaded.model.directions, set[float]()
+    before = [stack.dropout for stack in stacks]
+    tuning = replace(TUNING, fine_tune_epochs=1, bilm_dropout=0.25)
+    config = replace(CONFIG, learning=replace(CONFIG.learning, epochs=1, fine_tuning=tuning))
+
+    def listen(report: object) -> None:
+        seen.update(stack.dropout for stack in stacks)
+        if fails and getattr(report, "phase", "") == "fine-tuning":
+            raise KeyError
+
+    with pytest.raises(KeyError) if fails else nullcontext():
+        train(loaded, DATA, config, on_report=listen)
+    assert 0.25 in seen
+    assert [stack.dropout for stack in stacks] == before != [0.25, 0.25]
 
 
 def test_fine_tuning_changes_every_layer_of_the_bilm() -> None:

@@ -258,7 +258,8 @@ class BiLM(nn.Module):
         def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
             targets = (batch.forward, batch.backward)[direction]
             generator = None if random is None else random[direction]
-            outputs, end = self.directions[direction](
+            stack = self.directions[direction]
+            outputs, end = stack(
                 vectors,
                 batch.inputs[direction],
                 batch.layout,
@@ -267,7 +268,7 @@ class BiLM(nn.Module):
                 batch.rows,
             )
             top = outputs[-1]  # (tokens, width)
-            top = variational_dropout(top, self.config.dropout, generator, batch.layout, batch.rows)
+            top = variational_dropout(top, stack.dropout, generator, batch.layout, batch.rows)
             # After each token the next one is predicted; the last token of a window has no target
             # if the text ends there.
             top = top.index_select(0, targets.tokens)  # (targets, width)

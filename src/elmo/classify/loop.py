@@ -185,30 +185,12 @@ class Phase(NamedTuple):
     """The layers of some texts, and what reading them adds to the loss."""
 
 
-def phases(
-    network: LayerReader,
-    features: Features | None,
-    texts: Readable,
-    model: BiLM | None,
-    config: LearningConfig,
-) -> Iterator[Phase]:
-    """The network alone, then, if the settings say so, with the biLM.
-
-    Without features, the first phase was completed before.
-    """
-    if features is not None:
-        yield network_phase(network, features, config)
-    if model is not None and config.fine_tuning.fine_tune_epochs:
-        for stack in model.directions:
-            stack.dropout = config.fine_tuning.bilm_dropout
-        yield fine_tuning_phase(network, texts, model, config)
-
-
-def network_phase(network: LayerReader, features: Features, config: LearningConfig) -> Phase:
-    """The network learns from layers that were computed once."""
+def network_phase(network: LayerReader, features: Features | None, config: LearningConfig) -> Phase:
+    """The network learns from layers that were computed once; None: it has learned before."""
     parts = _network_parts(network, config)
 
     def read(rows: Sequence[int], random: Randomness | None) -> tuple[TextLayers, Tensor | None]:
+        assert features is not None
         return features.read(rows), None
 
     return Phase(NETWORK, config.epochs, parts, read)
@@ -626,25 +608,36 @@ def fit(
     on_report: Listener = lambda report: None,
     checkpoints: Checkpoints | None = None,
 ) -> Fitted:
-    """Train a network on frozen features and then, if the settings say so, with the biLM."""
+    """Train a network on frozen features and then, if the settings say so, with the biLM.
+
+    Without features, the first phase was completed by the session that this one resumes.
+    """
     history = [] if checkpoints is None else checkpoints.history
-    phase: Phase | None = None
-    reasons: list[str] = []
+    phases = [network_phase(network, features, config)]
+    if model is not None and config.fine_tuning.fine_tune_epochs:
+        phases.append(fine_tuning_phase(network, texts, model, config))
+    phase, reasons = phases[0], list[str]()
     trouble: str | None = None
     rows = len(objective.split.train)
+    for stack in () if model is None else model.directions:
+        stack.dropout = config.fine_tuning.bilm_dropout
     try:
-        for phase in phases(network, features, texts, model, config):
-            with nullcontext() if checkpoints is None else checkpoints.watched():
-                learn(network, phase, objective, config, on_report, history, checkpoints)
-            reason = stop_reason(phase, history, rows, config)
-            reasons.append(f"{phase.name} stopped after epoch {len(history)}: {reason}")
+        for phase in phases:
+            if features is not None or phase.name == FINE_TUNING:
+                with nullcontext() if checkpoints is None else checkpoints.watched():
+                    learn(network, phase, objective, config, on_report, history, checkpoints)
+            done = [report for report in history if phase.name in (report.phase, FINE_TUNING)]
+            reason = stop_reason(phase, done, rows, config)
+            reasons.append(f"{phase.name} stopped after epoch {len(done)}: {reason}")
     except LossIsNaNError as error:
         if not history:
             raise
         trouble = str(error)
-    assert phase is not None
-    if model is not None:
-        model.requires_grad_(False)
+    finally:
+        if model is not None:
+            model.requires_grad_(False)
+            for stack in model.directions:
+                stack.dropout = model.config.dropout
     return Fitted(history, "; ".join(reasons), trouble, phase)
 
 
