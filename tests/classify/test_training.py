@@ -489,6 +489,30 @@ def test_a_folder_holds_classifier_figures_pictures_and_card(tmp_path: Path) -> 
     assert [entry["epoch"] for entry in log] == [1, 2, 3, 4, 5, 6]
 
 
+def test_the_rows_of_mistakes_are_those_of_all_files(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    path = tmp_path / "train.csv"
+    with path.open(newline="") as stream:
+        rows = [*csv.reader(stream)][1:]
+    wrong = {3, 17, 31, 52}  # as if by mistake, so that there are mistakes in both parts
+    labels = sorted({label for label, _ in rows})
+    for row in wrong:
+        rows[row][0] = labels[rows[row][0] == labels[0]]
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([["label", "text"], *rows])
+    config = replace(toy_config(), parts="network")
+    config = replace(config, learning=replace(config.learning, development_share=0.5))
+    made = train_classifier(str(path), tmp_path / "bilm", tmp_path / "out", config)
+    for part in ("train", "development"):
+        mistakes = json.loads((tmp_path / "out" / f"mistakes_{part}.json").read_text())
+        assert [mistake["row"] for mistake in mistakes] == [
+            mistake.row for mistake in made.evaluations[part].mistakes
+        ]
+        assert mistakes
+        for mistake in mistakes:
+            assert [mistake["gold"], mistake["text"]] == rows[mistake["row"]]
+
+
 def test_a_classifier_keeps_the_word_vectors_it_began_with(tmp_path: Path) -> None:
     write_toy(tmp_path)
     vectors = tmp_path / "glove.txt"

@@ -553,28 +553,20 @@ def learn(
             speed = texts_read / (time.monotonic() - started)
             on_report(
                 StepReport(
-                    phase=phase.name,
-                    done=done / total,
-                    loss=value,
-                    texts_per_second=speed,
+                    phase=phase.name, done=done / total, loss=value, texts_per_second=speed,
                     seconds_left=(total - done) / speed,
                 )
-            )
+            )  # fmt: skip
             if checkpoints is not None:
                 checkpoints.after_step(state)
 
         development_loss, accuracy, decisions = task.development(network, phase)
         report = EpochReport(
-            phase=phase.name,
-            epoch=epoch + 1,
-            train_loss=state.epoch.summed / len(train),
-            development_loss=development_loss,
-            development_accuracy=accuracy,
-            development_rows=decisions,
-            mix_weights=network.mix.weights,
-            gamma=network.mix.gamma,
+            phase=phase.name, epoch=epoch + 1, train_loss=state.epoch.summed / len(train),
+            development_loss=development_loss, development_accuracy=accuracy,
+            development_rows=decisions, mix_weights=network.mix.weights, gamma=network.mix.gamma,
             seconds=time.monotonic() - epoch_started,
-        )
+        )  # fmt: skip
         history.append(report)
         on_report(report)
         state.epoch = EpochProgress()
@@ -608,10 +600,7 @@ def fit(
     on_report: Listener = lambda report: None,
     checkpoints: Checkpoints | None = None,
 ) -> Fitted:
-    """Train a network on frozen features and then, if the settings say so, with the biLM.
-
-    Without features, the first phase was completed by the session that this one resumes.
-    """
+    """Train on frozen features (None: that was completed before), then perhaps with the biLM."""
     history = [] if checkpoints is None else checkpoints.history
     phases = [network_phase(network, features, config)]
     if model is not None and config.fine_tuning.fine_tune_epochs:

@@ -383,9 +383,11 @@ def _evaluations(
         ("development", split.development, trained.held_out),
     ):
         some, gold = data.select(rows.tolist()), trained.classes[rows]
-        evaluations[part] = evaluation_of(
+        evaluation = evaluation_of(
             probabilities, gold, some.texts, names, data.separator, locations=some.locations
         )
+        mistakes = [replace(one, row=int(rows[one.row])) for one in evaluation.mistakes]
+        evaluations[part] = replace(evaluation, mistakes=tuple(mistakes))
     if test is not None:
         evaluations["test"] = trained.classifier.evaluate(
             test.texts, test.labels or (), locations=test.locations
