@@ -299,13 +299,31 @@ def test_a_saved_model_gives_the_same_vectors(folder: Path) -> None:
 
 
 def test_a_start_state_is_stored_with_its_model(folder: Path) -> None:
-    embedder = Embedder.from_pretrained(folder)
-    embedder.__dict__["warm_state"] = warm_state(embedder.model, ["dog", "雨"])
+    loaded = LanguageModel.from_pretrained(folder)
+    embedder = Embedder(loaded, start_state=warm_state(loaded.model, ["dog", "雨"]))
     wanted = embedder.encode(SENTENCES, initial_state="warm")
     embedder.store_start_state(folder)
     again = Embedder.from_pretrained(folder)
     np.testing.assert_array_equal(again.encode(SENTENCES, initial_state="warm"), wanted)
     assert not np.allclose(WORD_MODEL.encode(SENTENCES, initial_state="warm"), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_warm_state_follows_the_weights(folder: Path, stored: bool) -> None:
+    embedder = Embedder.from_pretrained(folder)
+    if stored:
+        embedder.store_start_state(folder)
+        embedder = Embedder.from_pretrained(folder)
+    before = embedder.encode(SENTENCES, initial_state="warm")
+    assert embedder.warm_state is embedder.warm_state
+    with torch.no_grad():
+        for parameter in embedder.model.forward_stack.parameters():
+            parameter.mul_(1.5)
+    expected = Embedder(embedder.loaded).encode(SENTENCES, initial_state="warm")
+    assert not np.allclose(before, expected, atol=1e-3)
+    for changed in (embedder, copy.deepcopy(embedder)):
+        found = changed.encode(SENTENCES, initial_state="warm")
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:

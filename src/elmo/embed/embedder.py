@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 from warnings import warn
@@ -114,8 +113,8 @@ class Embedder:
                 f"model has, got {mix.layers} layers of size {mix.dim}"
             )
         self.mix = mix.to(self.model.device)
-        self._start_state = start_state
         self._weights = WeightsSnapshot.of(list(self.model.parameters()))
+        self._warm = None if start_state is None else (self._weights, start_state)
 
     @classmethod
     def from_pretrained(
@@ -186,10 +185,13 @@ class Embedder:
         """Size of a mixed vector."""
         return self.mix.output_dim
 
-    @cached_property
+    @property
     def warm_state(self) -> BiLMState:
-        """The state after a neutral context: stored with the model, or computed on first use."""
-        return self._start_state or warm_state(self.model)
+        """The state after a neutral context: stored with the model, or computed and remembered."""
+        weights = WeightsSnapshot.of(list(self.model.parameters()))
+        if self._warm is None or not self._warm[0].is_still(weights):
+            self._warm = weights, warm_state(self.model)
+        return self._warm[1]
 
     def store_start_state(self, folder: Path | str) -> None:
         """Save the warm state in the model's folder, with the checksum of the weights it is of."""
@@ -450,7 +452,8 @@ class Embedder:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Embedder:
         loaded = replace(self.loaded, model=deepcopy(self.model, memo))
-        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=self._start_state)
+        start_state = None if self._warm is None else self.warm_state
+        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=start_state)
 
 
 def _unpickled(
