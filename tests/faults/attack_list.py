@@ -397,6 +397,7 @@ def parquet(group: str, commands: dict[str, list[str]]) -> Iterator[Attack]:
                 [*commands[command], "x.parquet"],
                 table(columns, compression="zstd", store_schema=False),
                 expect="clear error",
+                seconds=5 * SECONDS,  # as much text as any file may unpack to is read first
             )
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_attacks_end_in_a_clear_error_or_a_right_result() -> None:
-    which = ["--jobs"] if SOAK else ["--quick", "--sample", "60"]
+    which = ["--jobs", "--loopback"] if SOAK else ["--quick", "--sample", "60"]
     # A process of its own: its children are forked, which only a process without threads may do.
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.attacks", *which],
