@@ -6,17 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from elmo.cli import main
 from elmo.cli.display import ProgressDisplay, embedding_progress, print_concordance, print_json, say
-from elmo.cli.main import (
-    Arguments,
-    Command,
-    add_cache,
-    add_device,
-    add_model,
-    add_reading,
-    add_tokenizer,
-    open_embedder,
-)
+from elmo.cli.main import Arguments, Command
 from elmo.embed.config import EncodeConfig, NeighbourConfig
 from elmo.errors import UserError
 from elmo.text.config import ReadOptions
@@ -45,13 +37,13 @@ def embed_command() -> Command:
     command = Command("embed", run_embed, page)
     text = "For ray: processes that hold the model (default: one per core of the cluster)."
     command.options(f"--workers N  {text}", rare=True)
-    add_model(command)
-    add_tokenizer(command)
-    add_device(command, precision=True)
+    main.add_model(command)
+    main.add_tokenizer(command)
+    main.add_device(command, precision=True)
     command.settings(
         "encode", EncodeConfig(), "output layer pooling normalize initial_state", section="encode"
     )
-    add_reading(command)
+    main.add_reading(command)
     return command
 
 
@@ -72,7 +64,7 @@ def run_embed(args: Arguments) -> int:
     if args.words or not Path(f"{args.out}.unfinished").exists():
         check_vector_file(args.out, words=args.words)
     set_device(args.device, args.threads)
-    embedder = open_embedder(args)
+    embedder = main.open_embedder(args)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         progress = embedding_progress(display, "words" if args.words else "texts")
         if args.words:
@@ -105,7 +97,7 @@ def _embed_with_ray(args: Arguments) -> int:
     if args.out.suffix != ".parquet":
         raise UserError(f"{args.out}: ray writes Parquet; expected a name that ends in .parquet")
     settings = {"read": args.read, "workers": args.workers}
-    embedder = open_embedder(args)
+    embedder = main.open_embedder(args)
     written = embed_with_ray(embedder, args.sources, args.out, args.encode, **settings)
     if args.json:
         print_json(written._asdict())
@@ -126,13 +118,13 @@ def neighbours_command() -> Command:
         --corpus SOURCE ...  Where to search (required). {SOURCES}
     """
     command = Command("neighbours", run_neighbours, page)
-    add_model(command)
-    add_tokenizer(command)
-    add_device(command, precision=True)
+    main.add_model(command)
+    main.add_tokenizer(command)
+    main.add_device(command, precision=True)
     command.settings(
         "neighbours", NeighbourConfig(), "count layer same_word distinct texts", section="search"
     )
-    add_reading(command)
+    main.add_reading(command)
     return command
 
 
@@ -143,7 +135,7 @@ def run_neighbours(args: Arguments) -> int:
 
     set_device(args.device, args.threads)
     sources = resolve(args.corpus)
-    embedder = open_embedder(args)
+    embedder = main.open_embedder(args)
     with ProgressDisplay("looking through the corpus", quiet=args.quiet) as display:
         result = find_neighbours(
             embedder, args.word, args.sentence, read_documents(sources, args.read), args.neighbours,
@@ -183,8 +175,8 @@ def static_command() -> Command:
             on.
     """
     command = Command("static", run_static, page)
-    add_model(command)
-    add_cache(command)
+    main.add_model(command)
+    main.add_cache(command)
     command.settings(
         "config",
         list(methods.values()),
@@ -193,7 +185,7 @@ def static_command() -> Command:
         choose=lambda args: methods[args.method],
     )
     command.settings("tokenizer", TokenizerConfig(), section="tokenizer")
-    add_reading(command)
+    main.add_reading(command)
     return command
 
 

@@ -10,21 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elmo.cli import main
 from elmo.cli.display import ProgressDisplay, clock, print_json, print_table, say
-from elmo.cli.main import (
-    SOURCES,
-    Arguments,
-    Command,
-    add_cache,
-    add_device,
-    add_model,
-    add_preset,
-    add_reading,
-    add_tokenizer,
-    model_argument,
-    open_model,
-    take_model,
-)
+from elmo.cli.main import Arguments, Command
 from elmo.errors import UserError
 from elmo.training.config import PretrainConfig
 
@@ -45,7 +33,7 @@ def pretrain_command() -> Command:
         elmo pretrain notes.txt --from runs/news --out runs/notes --epochs 2
         elmo pretrain ag_news --out runs/wide --set model.hidden=512 model.word_dim=512
 
-        [SOURCE ...]  {SOURCES}
+        [SOURCE ...]  {main.SOURCES}
         --out FOLDER  Folder for the run and its model.
         --word-vectors FILE  Initialise word embeddings from this file (word2vec or GloVe format).
         --held-out SOURCE ...  Text to validate on (default: a fraction of the sources).
@@ -61,9 +49,9 @@ def pretrain_command() -> Command:
         """,
         rare=True,
     )
-    add_device(command)
-    add_cache(command)
-    add_preset(
+    main.add_device(command)
+    main.add_cache(command)
+    main.add_preset(
         command,
         "epochs learning_rate batch_tokens hidden layers input min_count max_vocabulary "
         "held_out_share column lowercase seed",
@@ -191,15 +179,15 @@ def evaluate_command() -> Command:
         elmo evaluate runs/news
         elmo evaluate 'other/*.txt.gz' --model runs/news --out figures
 
-        [SOURCE ...]  {SOURCES} Default: what was held out of the training. A model folder may
+        [SOURCE ...]  {main.SOURCES} Default: what was held out of the training. A model folder may
             come first.
         --out FOLDER  Folder for metrics and confusions as JSON, and a heat map of the confusions.
     """
     command = Command("evaluate", run_evaluate, page)
-    add_model(command)
-    add_tokenizer(command)
-    add_cache(command)
-    add_reading(command)
+    main.add_model(command)
+    main.add_tokenizer(command)
+    main.add_cache(command)
+    main.add_reading(command)
     return command
 
 
@@ -208,9 +196,9 @@ def run_evaluate(args: Arguments) -> int:
     from elmo.language_model import UnknownWords, evaluate_text
     from elmo.training.pretrain import evaluate_run
 
-    sources = take_model(args, args.sources)
+    sources = main.take_model(args, args.sources)
     if sources:
-        evaluation = evaluate_text(open_model(args), sources, args.read)
+        evaluation = evaluate_text(main.open_model(args), sources, args.read)
     else:
         evaluation = evaluate_run(args.model, cache=args.cache)
     average = averaged(evaluation)
@@ -256,14 +244,14 @@ def info_command() -> Command:
     """
     command = Command("info", run_info, page)
     command.option("[MODEL]", "The same as --model.", name="folder", type=str)
-    add_model(command)
+    main.add_model(command)
     return command
 
 
 def run_info(args: Arguments) -> int:
     from elmo.model_folder import CONFIG, WEIGHTS, describe_model
 
-    name = args.model if args.folder is None else model_argument(args.folder)
+    name = args.model if args.folder is None else main.model_argument(args.folder)
     if (Path(name) / "classifier.json").exists():
         return _print_classifier(Path(name), as_json=args.json)
     if (Path(name) / CONFIG).exists() and (Path(name) / WEIGHTS).exists():
