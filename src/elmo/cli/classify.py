@@ -52,12 +52,12 @@ def classify_train_command() -> Command:
         SOURCE ...  {LABELLED}
         --out FOLDER  Folder to write; must be new (required).
         --test SOURCE ...  Labelled texts to measure on.
+
+        --saved-precision fp32|bf16=fp32  Of the weights in the folder.
     """
     command = Command("classify train", run_train, page)
     add_model(command)
     add_training(command)
-    saved = "--saved-precision fp32|bf16=fp32  Of the weights in the folder."
-    command.options(saved, rare=True)
     shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
     aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
     command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)

@@ -33,10 +33,10 @@ def embed_command() -> Command:
             line), or the model's. With .h5 or .hdf5 in the layout of official programs.
         --engine local|ray=local  ray: the cluster at $RAY_ADDRESS, or this machine's cores (extra:
             ray); reads fsspec addresses (s3://…), writes a folder of Parquet files.
+
+        --workers N  For ray: processes that hold the model (default: one per core of the cluster).
     """
     command = Command("embed", run_embed, page)
-    text = "For ray: processes that hold the model (default: one per core of the cluster)."
-    command.options(f"--workers N  {text}", rare=True)
     main.add_model(command)
     main.add_tokenizer(command)
     main.add_device(command, precision=True)

@@ -262,7 +262,8 @@ class Command:
     Args:
         name: As it is typed after `elmo`, such as `classify train`.
         run: Takes the parsed arguments and returns the exit code.
-        page: What it does; after a blank line, command lines that work; then what `options` takes.
+        page: What it does; after a blank line, command lines that work; then what `options` takes;
+            then, for `--help-all` only, what is rarely used.
     """
 
     def __init__(self, name: str, run: Callable[[Arguments], int], page: str) -> None:
@@ -276,8 +277,8 @@ class Command:
         self._shown_leaves: list[Leaf] = []
         for flag in ("--json", "--quiet", "--help", "--help-all"):
             self._parser.add_argument(flag, action="store_true")
-        for block in options:
-            self.options(block)
+        for idx, block in enumerate(options):
+            self.options(block, rare=idx > 0)
 
     def options(self, page: str, *, rare: bool = False) -> None:
         """Add options and arguments, one per line: what `option` takes, two spaces apart.

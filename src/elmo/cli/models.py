@@ -24,10 +24,11 @@ def models_command() -> Command:
         --family NAME  Those of one source: allenai, nlpl, embeddia, manylangs, …
         --search TEXT  Those whose name, language or corpus holds this text.
         --here  Those in the cache only.
+
+        --markdown  As the table of docs/public-models.md.
     """
     command = Command("models", run_models, page)
     command.option("[show NAME ...]", "Show one model in full.", name="words")
-    command.options("--markdown  As the table of docs/public-models.md.", rare=True)
     return command
 
 

@@ -38,17 +38,13 @@ def pretrain_command() -> Command:
         --word-vectors FILE  Initialise word embeddings from this file (word2vec or GloVe format).
         --held-out SOURCE ...  Text to validate on (default: a fraction of the sources).
         --fresh  Start over: delete the run that the folder holds.
+
+        --resume FOLDER  Resume the run in this folder.
+        --tensorboard  Write TensorBoard logs (extra: track).
     """
     command = Command("pretrain", run_pretrain, page)
     text = "Fine-tune this model (a folder, a name, …); its vocabulary grows by the new words."
     command.option("--from MODEL", text, name="start_from")
-    command.options(
-        """
-        --resume FOLDER  Resume the run in this folder.
-        --tensorboard  Write TensorBoard logs (extra: track).
-        """,
-        rare=True,
-    )
     main.add_device(command)
     main.add_cache(command)
     main.add_preset(

@@ -42,10 +42,11 @@ def study_command() -> Command:
         --report-only  Write the report again from results.json in the folder.
         --fresh  Start over, forgetting what the folder holds of an earlier study.
         --no-texts  Show row numbers where texts may not be published.
+
+        --feature-memory X  Gigabytes for the biLM's layers of all texts, more is kept on disk
+            (default: half of the machine's memory).
     """
     command = Command("study", run_study, page)
-    text = "Memory for the biLM's layers of all texts, more is kept on disk (default: half of the"
-    command.options(f"--feature-memory X  {text} machine's), in gigabytes.", rare=True)
     command.settings(
         "config",
         StudyConfig(),

@@ -137,7 +137,6 @@ def accuracy(rows: Sequence[Json]) -> str:
 
 def confusion(rows: Sequence[Json], labels: Sequence[str], split: str) -> str:
     """The first seed's confusion matrix of every row; mistakes are coloured."""
-    patches: Any = require_extra("matplotlib.patches", "study")
     lines, height = ceil(len(rows) / 4), 1.72
     figure = _figure(lines * height, layout="none")
     grid = figure.subplots(lines, 4, squeeze=False).ravel().tolist()
@@ -160,16 +159,11 @@ def confusion(rows: Sequence[Json], labels: Sequence[str], split: str) -> str:
         for line, counts in enumerate(matrix):
             for column, count in enumerate(counts):
                 rate = count / max(1, sum(counts))
-                strength = 0.0 if line == column else min(1.0, rate / FULL_COLOUR)
-                style: dict[str, Any] = {"facecolor": colour, "alpha": strength}
+                look = (colour, min(1.0, rate / FULL_COLOUR))
                 if line == column:
-                    style = {"facecolor": LIGHT["lines"], "alpha": 0.55}
-                corner = (column + 0.025, line + 0.025)
-                axes.add_patch(patches.Rectangle(corner, 0.95, 0.95, linewidth=0, **style))
-                if len(labels) <= 8:  # more numbers than that cannot be read
-                    ink = LIGHT["on-strong" if strength > 0.65 else "ink"]
-                    style = {"ha": "center", "va": "center_baseline", **_text(TINY, ink)}
-                    axes.text(column + 0.5, line + 0.5, f"{count:,}", **style)
+                    look = (LIGHT["lines"], 0.55)
+                text = f"{count:,}" if len(labels) <= 8 else ""  # more cannot be read
+                _cell(axes, line, column, text, *look)
         axes.set(xlim=(0, len(labels)), ylim=(len(labels), 0), aspect="equal")
         ticks = [idx + 0.5 for idx in range(len(labels))]
         axes.set_yticks(ticks, names, **_text(TINY, LIGHT["faint"]))
@@ -201,7 +195,6 @@ def weights(rows: Sequence[Json]) -> str:
 
 def word_confusions(confusions: Sequence[Json]) -> str:
     """A heat map of the words that a biLM confuses: true words down, predicted ones across."""
-    patches: Any = require_extra("matplotlib.patches", "study")
     true = list(dict.fromkeys(pair["true"] for pair in confusions))
     predicted = list(dict.fromkeys(pair["predicted"] for pair in confusions))
     figure = _figure(0.9 + 0.19 * len(true))
@@ -210,12 +203,7 @@ def word_confusions(confusions: Sequence[Json]) -> str:
     for pair in confusions:
         column, line = predicted.index(pair["predicted"]), true.index(pair["true"])
         strength = 0.12 + 0.88 * pair["count"] / most
-        box = patches.Rectangle((column + 0.03, line + 0.04), 0.94, 0.92, linewidth=0)
-        box.set(facecolor=LIGHT["elmo"], alpha=strength)
-        axes.add_patch(box)
-        ink = LIGHT["on-strong" if strength > 0.55 else "ink"]
-        style = {"ha": "center", "va": "center_baseline", **_text(TINY, ink)}
-        axes.text(column + 0.5, line + 0.5, f"{pair['count']:,}", **style)
+        _cell(axes, line, column, f"{pair['count']:,}", LIGHT["elmo"], strength)
     axes.set_yticks([idx + 0.5 for idx in range(len(true))], true, **_text(SMALL))
     ticks = [idx + 0.5 for idx in range(len(predicted))]
     axes.set_xticks(
@@ -255,8 +243,7 @@ def best_of(results: Json) -> str:
     _quiet(axes, "y")
     sizes = range(1, len(results["best_of"]) + 1)
     axes.axhline(results["trainable_test_accuracy"], color=LIGHT["ink"], **DASHED)
-    axes.plot(sizes, results["best_of"], color=LIGHT["elmo"], linewidth=1.4)
-    axes.plot(sizes, results["best_of"], **_marker("elmo"))
+    _curve(axes, sizes, results["best_of"], "elmo")
     ends = [("best draw", results["best_of"][-1], LIGHT["elmo"])]
     _name_ends(axes, [*ends, ("trainable λs", results["trainable_test_accuracy"], LIGHT["ink"])])
     axes.margins(0.06, 0.2)
@@ -286,8 +273,7 @@ def samples(
         colour, dashes = LIGHT[group], DASHES[seen[group] % len(DASHES)]
         low, high = [test["low"] for test in tests], [test["high"] for test in tests]
         axes.fill_between(sizes, low, high, color=colour, alpha=0.13, linewidth=0)
-        axes.plot(sizes, means, color=colour, linewidth=1.4, linestyle=dashes)
-        axes.plot(sizes, means, **_marker(group))
+        _curve(axes, sizes, means, group, dashes)
         seen[group] += 1
         ends.append((title, means[-1], colour))
     _name_ends(axes, ends)
@@ -316,8 +302,7 @@ def sweep(curves: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
         test = [point["test_accuracy"] for point in points]
         axes.plot(at, development, color=colour, linewidth=1, linestyle=DASHES[1], alpha=0.6)
         axes.plot(at, development, **_marker(group, LIGHT["paper"]) | {"mec": colour})
-        axes.plot(at, test, color=colour, linewidth=1.4)
-        axes.plot(at, test, **_marker(group))
+        _curve(axes, at, test, group)
         axes.set_xticks(at, [f"{point['value']:g}" for point in points])
         axes.margins(0.1)
         _label(axes, curve["setting"], "accuracy" if axes is panels[0] else "")
@@ -344,6 +329,24 @@ def perplexity(history: Sequence[Json]) -> str:
     axes.set_xticks(epochs, [f"{epoch:g}" for epoch in epochs])
     _label(axes, "epoch", "perplexity")
     return _svg(figure, "perplexity")
+
+
+def _cell(axes: Any, line: int, column: int, text: str, colour: str, strength: float) -> None:
+    """A coloured cell of a heat map, with a number that can be read on it."""
+    patches: Any = require_extra("matplotlib.patches", "study")
+    box = patches.Rectangle((column + 0.025, line + 0.025), 0.95, 0.95, linewidth=0)
+    box.set(facecolor=colour, alpha=strength)
+    axes.add_patch(box)
+    if text:
+        ink = LIGHT["on-strong" if strength > 0.6 else "ink"]
+        style = {"ha": "center", "va": "center_baseline", **_text(TINY, ink)}
+        axes.text(column + 0.5, line + 0.5, text, **style)
+
+
+def _curve(axes: Any, x: Sequence[float], y: Sequence[float], group: str, line: Any = "-") -> None:
+    """A line in the colour of its group, with its markers above all other lines."""
+    axes.plot(x, y, color=LIGHT[group], linewidth=1.4, linestyle=line)
+    axes.plot(x, y, **_marker(group))
 
 
 def _figure(height: float, layout: str = "constrained") -> Any:
