@@ -24,7 +24,7 @@ from elmo.study import plots
 
 TEMPLATES = Path(__file__).parent / "templates"
 SIGNIFICANT = 0.05
-MOST_PAIRS, LONGEST_TEXT, LONGEST_SNIPPET = 6, 125, 90
+MOST_PAIRS, LONGEST_TEXT = 6, 125
 METHODS = {
     "svd": ("SVD", "static"),
     "skipgram": ("Skip-gram", "static"),
@@ -32,17 +32,6 @@ METHODS = {
     "function": ("ELMo, learned function", "elmo"),
 }
 """Title and group of what a sweep varies."""
-SETTINGS = {
-    "window": "Context window of static embeddings",
-    "dim": "Dimension of static embeddings",
-    "hidden": "Hidden size of a small biLM",
-    "layers": "Layers of a small biLM",
-    "bilm-epochs": "Epochs of pre-training of a small biLM",
-    "learning-rate": "Learning rate of the classifier",
-    "dropout": "Dropout of the classifier",
-    "mix-pull": "λ regularisation",
-    "function-hidden": "Hidden units of the learned function",
-}
 COLUMNS = ("alone", "beside")
 Caller = Callable[[], str]
 Names = Mapping[str, tuple[str, str]]
@@ -162,6 +151,11 @@ def make_report(results: Json) -> Json:
         block["caption"] = _on_one_line(caller())
         return "" if block["parts"] else heading("")
 
+    def head(title: str) -> str:
+        """One more column of text."""
+        blocks[-1][-1]["columns"].append({"title": title, "align": "left"})
+        return ""
+
     def over(title: str, width: int) -> str:
         """A title above several columns."""
         blocks[-1][-1]["over"].append({"title": title, "width": width})
@@ -268,13 +262,12 @@ def make_report(results: Json) -> Json:
         ],
         significant=SIGNIFICANT,
         **{function.__name__: function for function in (
-            part, answer, first, section, details, text, code, table, over, heading, line, cell,
-            by_group, figure, best, p, around, difference, duration, fmean, frequent_mistakes, mean,
-            number, numbered, over_seeds, p_value, score, set_to, shortened, sweep_sentence, value,
-            verdict, wilson, word_table, zip_longest,
+            part, answer, first, section, details, text, code, table, head, over, heading, line,
+            cell, by_group, figure, best, p, around, difference, duration, fmean,
+            frequent_mistakes, mean, number, numbered, over_seeds, p_value, score, set_to,
+            shortened, sweep_sentence, value, verdict, wilson, zip_longest,
         )},
         plots=plots,
-        titles=SETTINGS,
     )  # fmt: skip
     return report
 
@@ -324,26 +317,6 @@ def sweep_sentence(curves: Sequence[Json], names: Names, test_rows: int) -> str:
             f"{score(low)} to {score(high)}, {judged} chance explains (± {score(noise)})."
         )
     return " ".join(sentences)
-
-
-def word_table(analysis: Json, names: Names) -> tuple[list[str], list[list[str]]]:
-    """Heads and columns: the static neighbours of a word, and its neighbours in two contexts."""
-    titles = [f"always ({names[analysis['static_row']][0]})"]
-    lists = [[f"{near['word']} {near['similarity']:.2f}" for near in analysis["static"]]]
-    for context in analysis["contexts"]:
-        text, cells = context["text"], list[str]()
-        for near in context["neighbours"]:
-            where = f"training row {near['row']:,}"
-            if near["text"] is not None:
-                where = around(near["text"], near["word"], LONGEST_SNIPPET)
-            cells.append(f"{near['word']} {near['similarity']:.2f} · {where}")
-        lists.append(cells)
-        titles.append(
-            f"in test row {context['row']:,}"
-            if text is None
-            else f"in “{around(text, analysis['word'], LONGEST_TEXT)}”"
-        )
-    return titles, lists
 
 
 # How values are written: the same everywhere.
@@ -401,7 +374,7 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def around(text: str, word: str, longest: int) -> str:
+def around(text: str, word: str, longest: int = LONGEST_TEXT) -> str:
     """Whole words of a text, at most `longest` characters, with `word` if the text has it."""
     if len(text) <= longest:
         return text
