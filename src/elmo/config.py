@@ -28,8 +28,7 @@ from elmo.errors import ConfigError
 
 T = TypeVar("T")
 Json = dict[str, Any]
-LARGEST_INT = 2**63 - 1
-"""What torch, NumPy and file formats can hold."""
+LARGEST_INT = 2**63 - 1  # what torch, NumPy and file formats can hold
 
 # What ships with the package: a general English biLM, and a classifier of news with its own biLM.
 BILM = Path(__file__).parent / "models" / "default"
@@ -43,8 +42,7 @@ def model_name(path: Path | str, shipped: Path = BILM) -> str:
     return SHIPPED if Path(path) == shipped else str(Path(path).absolute())
 
 
-LARGEST = 1e30
-"""Of settings that are multiplied with weights: float32 ends at 3.4e38."""
+LARGEST = 1e30  # of settings that are multiplied with weights: float32 ends at 3.4e38
 
 
 class Range(NamedTuple):
@@ -56,7 +54,6 @@ class Range(NamedTuple):
     """As in interval notation: a round bracket excludes the bound itself."""
 
     def holds(self, value: float) -> bool:
-        """Whether a number is inside the bounds."""
         excluded = {"[]": math.nan, "(]": self.low, "[)": self.high}[self.ends]
         return self.low <= value <= self.high and value != excluded
 
@@ -86,7 +83,6 @@ def check(*settings: object) -> None:
 
 
 def to_json(settings: object) -> Json:
-    """Turn a settings dataclass into plain JSON values."""
     return asdict(cast("Any", settings))
 
 

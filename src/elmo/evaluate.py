@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from elmo.text.batching import Batch, Targets
 
 TOP = 5
-CONFUSIONS = 30
-"""So many of the most frequent confusions are listed."""
+CONFUSIONS = 30  # so many of the most frequent confusions are listed
 MOST_PAIRS = 1 << 20
 """Confused pairs that are counted at a time; of more, those seen once are forgotten."""
 
@@ -38,11 +37,8 @@ class Averages:
 
 @dataclass(frozen=True)
 class DirectionMetrics:
-    """What one direction achieved."""
-
     targets: int
-    loss: float
-    """Mean negative log-probability, in nats."""
+    loss: float  # mean negative log-probability, in nats
     perplexity: float
     accuracy: float
     top5_accuracy: float
@@ -65,10 +61,8 @@ class Evaluation:
 
     forward: DirectionMetrics
     backward: DirectionMetrics
-    perplexity: float
-    """The exponential of the two directions' mean loss."""
-    unknown_rate: float
-    """Fraction of the text's words that are not in the vocabulary."""
+    perplexity: float  # the exponential of the two directions' mean loss
+    unknown_rate: float  # fraction of the text's words that are not in the vocabulary
     confusions: tuple[WordConfusion, ...] = ()
     """The most frequent ones, in descending order, where they were asked for."""
 
@@ -107,7 +101,6 @@ class _Tally:
                     self.confused = Counter(often)
 
     def add_other_processes(self, all_reduce: Callable[[Tensor], None]) -> None:
-        """Add the sums of the other processes."""
         sums = torch.tensor([self.loss, self.targets, self.top5], dtype=torch.float64)
         all_reduce(sums)
         for counts in (self.true, self.predicted, self.right):
@@ -115,7 +108,6 @@ class _Tally:
         self.loss, self.targets, self.top5 = float(sums[0]), int(sums[1]), int(sums[2])
 
     def metrics(self) -> DirectionMetrics:
-        """Turn sums into rates."""
         targets = max(1, self.targets)
         macro, weighted = averages(self.true, self.predicted, self.right)
         loss = self.loss / targets

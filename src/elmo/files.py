@@ -28,8 +28,7 @@ from elmo.errors import UserError
 
 log = logging.getLogger(__name__)
 
-MARK = ".elmo"
-"""A file that makes a folder ours: elmo may replace and delete what it wrote there."""
+MARK = ".elmo"  # a file that makes a folder ours: elmo may replace and delete what it wrote there
 
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.elmo-[0-9a-f]{8}\.partial")
 
@@ -238,7 +237,6 @@ def require_regular(path: Path) -> os.stat_result:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a value as indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     if any("\ud800" <= sign <= "\udfff" for sign in text):  # a path that is not UTF-8
         text = json.dumps(value, indent=2)
@@ -246,7 +244,6 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_json_lines(path: Path, values: Iterable[object]) -> None:
-    """Write one value per line."""
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(value) + "\n" for value in values)
 
@@ -258,7 +255,6 @@ def write_text(path: Path, text: str, errors: str = "strict") -> None:
 
 
 def read_json(path: Path, limit: int = 64 << 20) -> Any:
-    """Read a JSON file of at most `limit` bytes."""
     text = read_text(path, limit)
     try:
         return json.loads(text)
@@ -280,13 +276,11 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal, read in chunks."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def explained(error: OSError, path: Path) -> UserError:
-    """Turn a failed read or write into a message that says what to do."""
     advice = {
         errno.ENOSPC: "the disk is full; free some space and run the same command again",
         errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",

@@ -59,12 +59,9 @@ class WordScore:
     """A word and its natural log-probabilities."""
 
     word: str
-    known: bool
-    """If not, the probabilities are those of any unknown word."""
-    forward: float
-    """Given all words before it."""
-    backward: float
-    """Given all words after it."""
+    known: bool  # if not, the probabilities are those of any unknown word
+    forward: float  # given all words before it
+    backward: float  # given all words after it
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,8 @@ class DirectionScore:
 
     boundary: float
     """Log-probability that the text ends (forward) or starts (backward) where it does."""
-    total: float
-    """Log-probability of the text."""
-    perplexity: float
-    """Per prediction, the boundary being one of them."""
+    total: float  # log-probability of the text
+    perplexity: float  # per prediction, the boundary being one of them
 
 
 @dataclass(frozen=True)
@@ -86,8 +81,7 @@ class TextScore:
     words: tuple[WordScore, ...]
     forward: DirectionScore
     backward: DirectionScore
-    perplexity: float
-    """The exponential of the two directions' mean loss."""
+    perplexity: float  # the exponential of the two directions' mean loss
 
 
 @dataclass(frozen=True)
@@ -102,22 +96,17 @@ class Candidate:
 class BlankCandidates:
     """The best words for one blank, the most probable first."""
 
-    place: int
-    """Index of the blank among the words of the text."""
-    forward: tuple[Candidate, ...]
-    """Given all words before it."""
-    backward: tuple[Candidate, ...]
-    """Given all words after it."""
-    combined: tuple[Candidate, ...]
-    """Given both."""
+    place: int  # index of the blank among the words of the text
+    forward: tuple[Candidate, ...]  # given all words before it
+    backward: tuple[Candidate, ...]  # given all words after it
+    combined: tuple[Candidate, ...]  # given both
 
 
 @dataclass(frozen=True)
 class Prediction:
     """A text, and words for each of its blanks."""
 
-    words: tuple[str, ...]
-    """The text with the best word of both directions in each blank."""
+    words: tuple[str, ...]  # the text with the best word of both directions in each blank
     blanks: tuple[BlankCandidates, ...]
 
 
@@ -126,15 +115,13 @@ class Generation:
     """A prompt, and what the model wrote after or before it."""
 
     prompt: tuple[str, ...]
-    written: tuple[str, ...]
-    """In reading order, whatever the direction."""
+    written: tuple[str, ...]  # in reading order, whatever the direction
     backward: bool
     ended: bool
     """Whether the text came to its end (or, backwards, its start) before the length ran out."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The whole text."""
         return self.written + self.prompt if self.backward else self.prompt + self.written
 
 
@@ -149,8 +136,7 @@ class LanguageModel:
         >>> " ".join(model.generate("Oil prices", temperature=0.8).words)
     """
 
-    model: BiLM
-    """The network."""
+    model: BiLM  # the network
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     config: Json = field(default_factory=dict[str, Any])
     """Its config.json: the settings of all stages, where they are known."""
@@ -723,7 +709,6 @@ def _converted(folder: Path) -> Path:
 
 
 def weights_files(folder: Path) -> list[Path]:
-    """The files that hold the weights of a model of any format."""
     if is_official(folder):
         from elmo.official.format import official_files
 

@@ -38,12 +38,10 @@ WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.txt"
 CARD = "README.md"
 METRICS = "metrics"
-LARGEST_WEIGHT = 1e18
-"""The product of two larger ones is infinite in float32."""
+LARGEST_WEIGHT = 1e18  # the product of two larger ones is infinite in float32
 Shapes = Mapping[str, tuple[int, ...]]
 Precision = Literal["fp32", "bf16"]
-Text = str | Sequence[str]
-"""A text as it was written, or as words already."""
+Text = str | Sequence[str]  # a text as it was written, or as words already
 
 
 def is_official(folder: Path) -> bool:
@@ -56,7 +54,6 @@ def is_official(folder: Path) -> bool:
 
 
 def is_many_langs(folder: Path) -> bool:
-    """Whether a folder holds an ELMoForManyLangs model."""
     return (folder / "encoder.pkl").is_file() and (folder / "token_embedder.pkl").is_file()
 
 
@@ -164,7 +161,6 @@ def model_tensors(model: BiLM) -> dict[str, Tensor]:
 
 
 def model_facts(model: BiLM) -> dict[str, str]:
-    """Input, layers and size of a biLM, for its card."""
     config = model.config
     return {
         "input": config.input,
@@ -321,28 +317,19 @@ def _shape_problems(shapes: Shapes, expected: Shapes) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelDescription:
-    """What a model is made of, from what, and how well it predicts."""
-
     folder: str
     model: BiLMConfig
     tokenizer: TokenizerConfig
-    vocabulary: int
-    """Words, the three special ones included."""
-    training_tokens: int
-    """Running words the vocabulary was counted in."""
-    unknown_rate: float
-    """Fraction of these that the vocabulary does not hold."""
+    vocabulary: int  # words, the three special ones included
+    training_tokens: int  # running words the vocabulary was counted in
+    unknown_rate: float  # fraction of these that the vocabulary does not hold
     parameters: int
-    parts: dict[str, int]
-    """Parameters of each part of the model."""
-    number_format: str
-    """How the weights are stored, such as F32 or BF16."""
-    files: dict[str, int]
-    """Size of each file in bytes."""
+    parts: dict[str, int]  # parameters of each part of the model
+    number_format: str  # how the weights are stored, such as F32 or BF16
+    files: dict[str, int]  # size of each file in bytes
     held_out_perplexity: dict[str, float] | None
     """Of each direction, if text was held out of the training."""
-    stages: Json
-    """How it was made: all else that its config.json holds."""
+    stages: Json  # how it was made: all else that its config.json holds
 
 
 def describe_model(folder: Path | str) -> ModelDescription:

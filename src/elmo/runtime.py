@@ -27,8 +27,7 @@ _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _ASSUMED_MEMORY = 8 << 30  # where the system does not tell
 
-MOST_THREADS = 1024
-"""More OpenMP threads than that end a process with a segmentation fault."""
+MOST_THREADS = 1024  # more OpenMP threads than that end a process with a segmentation fault
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # malloc.h of the GNU C library
 _LARGE = 1 << 30

@@ -52,7 +52,6 @@ class CharacterConfig:
         return sum(number for _, number in self.filters)
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if not self.filters or any(width < 1 or number < 1 for width, number in self.filters):
             yield f"filters: expected pairs of positive width and number, got {self.filters}"
         if any(width > 50 for width, _ in self.filters):
@@ -80,7 +79,6 @@ class SoftmaxConfig:
     """Use the input word vectors as the weights of the softmax."""
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if list(self.cutoffs) != sorted(set(self.cutoffs)) or min(self.cutoffs, default=3) < 3:
             yield f"cutoffs: expected ascending ranks above 2, got {self.cutoffs}"
         if self.loss == "adaptive" and self.tied:
@@ -137,7 +135,6 @@ class BiLMConfig:
         return self.input != "words"
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if self.projection_clip is not None and self.projection is None:
             yield "projection_clip: there is no projection to clip; set --projection"
         if self.skip_tokens and not self.skip:

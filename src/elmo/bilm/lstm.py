@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from elmo.bilm.config import BiLMConfig
     from elmo.text.batching import Layout, Rows
 
-FORGET_OFFSET = 1.0
-"""Added to the forget gate's argument: a new layer remembers."""
+FORGET_OFFSET = 1.0  # added to the forget gate's argument: a new layer remembers
 TOKENS_AT_ONCE = 2048
 """Without gradients, gates and cells are stored for this many tokens, not for a whole batch. For
 memory rather than speed: with 4,096 cells the gates of 8,192 tokens take 512 MB per direction."""
@@ -34,11 +33,9 @@ DISTINCT_AT_ONCE = 1 << 15
 """Up to this many distinct words, the input product is computed once per word, not per token. Of
 8,192 tokens 37% are distinct words, which makes the first layer 1.3 to 1.4 times as fast
 (docs/experiments.md)."""
-SIGMOID_FROM = 8192
-"""Tensors with at least this many elements compute tanh as a sigmoid."""
+SIGMOID_FROM = 8192  # tensors with at least this many elements compute tanh as a sigmoid
 
-SAMPLE = 4096
-"""About this many elements of a weight are compared to see whether it has changed."""
+SAMPLE = 4096  # about this many elements of a weight are compared to see whether it has changed
 
 
 class LSTMState(NamedTuple):
@@ -48,15 +45,12 @@ class LSTMState(NamedTuple):
     cell: Tensor  # (texts, hidden)
 
     def detach(self) -> LSTMState:
-        """The same state without gradient history."""
         return LSTMState(self.output.detach(), self.cell.detach())
 
     def select(self, texts: Tensor | slice) -> LSTMState:
-        """The state of these texts, in this order."""
         return LSTMState(self.output[texts], self.cell[texts])
 
     def resized(self, texts: int) -> LSTMState:
-        """The state of the first texts, or of more texts: the new ones start from zeros."""
         more = max(0, texts - len(self.output))
         zeros = (part.new_zeros(more, part.shape[1]) for part in self)
         return LSTMState(
@@ -64,15 +58,13 @@ class LSTMState(NamedTuple):
         )
 
     def followed_by(self, other: LSTMState) -> LSTMState:
-        """This state and, for the texts after its own, that of another."""
         texts = len(self.output)
         return LSTMState(
             *(torch.cat([new, old[texts:]]) for new, old in zip(self, other, strict=True))
         )
 
 
-StackState = tuple[LSTMState, ...]
-"""The state of each layer of one direction."""
+StackState = tuple[LSTMState, ...]  # the state of each layer of one direction
 
 
 class LSTMLayer(nn.Module):
@@ -102,7 +94,6 @@ class LSTMLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new weights."""
         nn.init.xavier_uniform_(self.input_weight)
         for gate in self.recurrent_weight.data.chunk(4, dim=1):
             nn.init.orthogonal_(gate)
@@ -284,7 +275,6 @@ def variational_dropout(
 
 
 def detached(states: StackState) -> StackState:
-    """States without gradient history."""
     return tuple(state.detach() for state in states)
 
 
@@ -297,7 +287,6 @@ class WeightsSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, weights: Sequence[Tensor]) -> WeightsSnapshot:
-        """As they are now."""
         # An odd stride meets all columns of a matrix.
         sample = [
             weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1] for weight in weights

@@ -50,8 +50,7 @@ FEW_TEXTS = 4
 of 14.2 with one thread per direction. From eight texts on threads win (docs/experiments.md)."""
 MANY_TOKENS = 1 << 16
 """Larger batches come from very long texts: whether they fit into memory is checked."""
-WORDS_AT_ONCE = 1024
-"""How many words `token_vectors` computes at a time."""
+WORDS_AT_ONCE = 1024  # how many words `token_vectors` computes at a time
 
 
 class BiLMState(NamedTuple):
@@ -61,7 +60,6 @@ class BiLMState(NamedTuple):
     backward: StackState
 
     def select(self, texts: Tensor | slice) -> BiLMState:
-        """The state of these texts, in this order."""
         return BiLMState(*(tuple(layer.select(texts) for layer in stack) for stack in self))
 
     def resized(self, texts: int) -> BiLMState:
@@ -90,7 +88,6 @@ class BiLMState(NamedTuple):
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> BiLMState:
-        """What `tensors` returned."""
         layers = len(tensors) // 4  # two directions, output and cell
         stacks = [
             tuple(
@@ -132,8 +129,7 @@ class BatchLoss:
     backward: Tensor
     forward_targets: int
     backward_targets: int
-    state: BiLMState
-    """After the last token of each text, without gradient history."""
+    state: BiLMState  # after the last token of each text, without gradient history
 
     @property
     def mean(self) -> Tensor:
@@ -228,12 +224,10 @@ class BiLM(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
         return next(self.parameters()).device
 
     @property
     def directions(self) -> tuple[LSTMStack, LSTMStack]:
-        """The forward and the backward stack."""
         return self.forward_stack, self.backward_stack
 
     def pack(self, texts: Sequence[Sequence[str]], *, read_end: bool = False) -> Batch:

@@ -16,8 +16,7 @@ from elmo.bilm.config import BiLMConfig
 from elmo.errors import UserError
 from elmo.text.vocabulary import Vocabulary
 
-ELEMENTS_PER_SLICE = 1 << 21
-"""Logits computed at a time in training: 8 MB in single precision."""
+ELEMENTS_PER_SLICE = 1 << 21  # logits computed at a time in training: 8 MB in single precision
 WORDS_AT_ONCE = 2048
 """Words per product when probabilities are computed; more would leave the cache. One thread made 65
 GFLOP/s with 2,048 words, 42 with 8,192 (docs/experiments.md)."""
@@ -150,11 +149,9 @@ class FullSoftmax(OutputLayer):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def loss(self, states: Tensor, targets: Tensor, random: torch.Generator | None) -> Tensor:
-        """Exact cross-entropy."""
         return cross_entropy_sum(states, self.weight.to(states.dtype), self.bias, targets)
 
     def log_probabilities(self, states: Tensor) -> Tensor:
-        """Log-softmax over all words."""
         weights = torch.split(self.weight.to(states.dtype), WORDS_AT_ONCE)
         biases = torch.split(self.bias, WORDS_AT_ONCE)
         logits = [word_logits(states, *part) for part in zip(weights, biases, strict=True)]
@@ -189,7 +186,6 @@ class SampledSoftmax(FullSoftmax):
         return probabilities.cumsum(0), log_expected
 
     def loss(self, states: Tensor, targets: Tensor, random: torch.Generator | None) -> Tensor:
-        """Cross-entropy against the sample."""
         if not self.shared:
             return self._loss_of_own_samples(states, targets, random)
         drawn = self._draw((self.samples,), random)
@@ -265,7 +261,6 @@ class AdaptiveSoftmax(OutputLayer):
             self.biases.append(nn.Parameter(torch.zeros(last - first)))
 
     def loss(self, states: Tensor, targets: Tensor, random: torch.Generator | None) -> Tensor:
-        """Exact cross-entropy of head and clusters."""
         dtype = states.dtype
         in_head = targets.clone()
         total = self.head_bias.new_zeros(())
@@ -280,7 +275,6 @@ class AdaptiveSoftmax(OutputLayer):
         return head + total
 
     def log_probabilities(self, states: Tensor) -> Tensor:
-        """Log-probabilities of the head's words, then of each cluster's."""
         dtype = states.dtype
         head = functional.linear(states, self.head_weight.to(dtype)) + self.head_bias
         head = head.log_softmax(dim=1)
@@ -305,18 +299,15 @@ class NoSoftmax(OutputLayer):
     )
 
     def loss(self, states: Tensor, targets: Tensor, random: torch.Generator | None) -> Tensor:
-        """Raise UserError."""
         raise UserError(self.MESSAGE)
 
     def log_probabilities(self, states: Tensor) -> Tensor:
-        """Raise UserError."""
         raise UserError(self.MESSAGE)
 
 
 def build_output(
     config: BiLMConfig, vocabulary: Vocabulary, word_vectors: nn.Parameter | None
 ) -> OutputLayer:
-    """Build the softmax that a configuration describes."""
     tied = word_vectors if config.softmax.tied else None
     if config.softmax.loss == "none":
         return NoSoftmax()

@@ -18,10 +18,8 @@ from elmo.text.vocabulary import CHARACTER_IDS, PADDING, ROW_LENGTH, SHIFT, Voca
 
 # Words are computed in blocks of fixed shapes: a matrix product of another size may round in
 # another way, and the vector of a word must not depend, even in its last bits, on other words.
-ROWS = 16
-"""Words per block."""
-SPELLED_ROWS = 8
-"""Spellings per block; fewer, since there are blocks for each of several lengths."""
+ROWS = 16  # words per block
+SPELLED_ROWS = 8  # spellings per block; fewer, since there are blocks for each of several lengths
 LENGTHS = (16, 24, ROW_LENGTH)
 """Numbers of characters to which spellings are cut, if their rows are longer than that."""
 
@@ -89,7 +87,6 @@ class WordCache:
         return len(self._rows)
 
     def clear(self) -> None:
-        """Forget everything."""
         with self._lock:
             self._rows.clear()
             self._vectors = None
@@ -160,7 +157,6 @@ class FewRowsLinear(nn.Linear):
     """A linear layer with the weight as the left factor: half the time for a few rows."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs)."""
         return torch.addmm(self.bias[:, None], self.weight, input.t()).t()
 
 
@@ -177,7 +173,6 @@ class Highway(nn.Module):
         nn.init.zeros_(self.transform.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Map (words, size) to (words, size)."""
         gate = self.gate(features).sigmoid()
         return gate * self.transform(features).relu() + (1 - gate) * features
 
@@ -221,7 +216,6 @@ class CharacterCNN(nn.Module):
         return torch.cat([self.activation(maximum) for maximum in maxima], dim=1)
 
     def transform(self, features: Tensor) -> Tensor:
-        """Apply the highways to (words, features)."""
         for highway in self.highways:
             features = highway(features)
         return features

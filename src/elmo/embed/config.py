@@ -39,7 +39,6 @@ class EncodeConfig:
 
     @property
     def poolings(self) -> tuple[str, ...]:
-        """The names of the poolings, in the order in which their results are joined."""
         return tuple(self.pooling.split("+"))
 
     def problems(self) -> Iterable[str]:
@@ -109,11 +108,9 @@ class MixConfig:
 
     @property
     def is_sum(self) -> bool:
-        """Whether the layers are summed, each with a weight."""
         return self.mix not in ("function", "concatenation")
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if self.layer_weights is not None:
             if self.mix not in ("trainable", "frozen"):
                 yield f"layer_weights: a mix of the kind {self.mix!r} has no weights to set"

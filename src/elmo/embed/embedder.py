@@ -61,10 +61,8 @@ CHECKSUM = "model_sha256"
 class Padded(NamedTuple):
     """One row per text, (texts, longest, dim), or (texts, layers, longest, dim) for all layers."""
 
-    vectors: Any
-    """An array, or a tensor with convert_to="torch"."""
-    mask: Any
-    """True where there is a word, (texts, longest)."""
+    vectors: Any  # an array, or a tensor with convert_to="torch"
+    mask: Any  # True where there is a word, (texts, longest)
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -483,7 +481,6 @@ def to_tensors(vectors: Any) -> Any:
 
 @contextmanager
 def progress_bar(total: int | None) -> Generator[Listener]:
-    """A progress bar on standard error, with speed and time left."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
@@ -517,7 +514,6 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """The size of one vector."""
         mixed = self.config.layer == "mix"
         size = self._mix.output_dim if mixed else 2 * self.model.config.width
         return size * (len(self.config.poolings) if self.config.output == "pooled" else 1)
@@ -715,15 +711,11 @@ def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiL
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a job."""
-
     texts: int
-    total: int | None
-    """Number of texts, if known."""
+    total: int | None  # number of texts, if known
     tokens: int
     tokens_per_second: float
-    seconds_left: float | None
-    """None if the number of texts is unknown."""
+    seconds_left: float | None  # None if the number of texts is unknown
 
 
 Listener = Callable[[Progress], None]
@@ -741,7 +733,6 @@ class Pace:
         self._since = time.monotonic()
 
     def add(self, texts: int, tokens: int) -> None:
-        """Add what was done since the last call."""
         self._texts += texts
         self._tokens += tokens
         elapsed = max(1e-9, time.monotonic() - self._since)
@@ -767,7 +758,6 @@ class MapFunction:
             raise UserError("initial_state: batches come in any order, so no state can be carried")
 
     def __call__(self, rows: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        """The vectors of a batch's texts."""
         if self.column not in rows:
             raise UserError(
                 f"the rows have no column {self.column!r}, but {', '.join(sorted(rows))}; name the "

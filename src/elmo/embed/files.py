@@ -80,8 +80,7 @@ from elmo.text.vocabulary import UNKNOWN
 from elmo.training.checkpoint import check_same_job
 
 SUFFIXES = (".npz", ".parquet", ".h5", ".hdf5", ".npy", ".csv", ".tsv")
-TOKENS_PER_CHUNK = 1 << 16
-"""What a killed job loses at most, and about what is held in memory."""
+TOKENS_PER_CHUNK = 1 << 16  # what a killed job loses at most, and about what is held in memory
 JOURNAL_FORMAT = 4
 Columns = Mapping[str, NDArray[Any]]
 
@@ -90,14 +89,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EmbeddedFile:
-    """A finished vector file."""
-
     path: Path
     texts: int
     tokens: int
     dim: int
-    empty: tuple[int, ...] = ()
-    """Indices, from 0, of the texts without words."""
+    empty: tuple[int, ...] = ()  # indices, from 0, of the texts without words
     unknown_rate: float | None = None
     """Fraction of the words that the model does not know; None if it has no vocabulary."""
 
@@ -272,7 +268,6 @@ class Journal:
                 )
 
     def load_state(self, model: BiLM) -> BiLMState | None:
-        """The state that the model had after the last text, if it was saved."""
         path = self._state_path()
         return state_of_tensors(load_tensors(path), model, path) if path.exists() else None
 
@@ -376,7 +371,6 @@ def strings(columns: Columns, name: str, start: int = 0, end: int | None = None)
 
 
 def write_columns(path: Path, suffix: str, columns: Columns) -> None:
-    """Write the columns of texts, or of single words, in the format of `suffix`."""
     if suffix == ".npz":
         with zipfile.ZipFile(path, "w") as archive:
             for name, column in columns.items():

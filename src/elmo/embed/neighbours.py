@@ -33,8 +33,7 @@ __all__ = ["Neighbour", "NeighbourConfig", "Neighbours", "find_neighbours"]
 DECIMALS = 6
 """To which similarities are rounded and compared. The texts a text is read together with change its
 vectors by less, so equal words stay equal and in the order of the corpus."""
-WORDS_AROUND = 2
-"""On either side, in a phrase that is shown only once."""
+WORDS_AROUND = 2  # on either side, in a phrase that is shown only once
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,6 @@ class WordInText:
 
     @property
     def word(self) -> str:
-        """The word itself."""
         return self.words[self.position]
 
 
@@ -56,15 +54,11 @@ class WordInText:
 class Neighbour:
     """A word of the corpus in its text."""
 
-    similarity: float
-    """The cosine of the angle between its vector and that of the query."""
+    similarity: float  # the cosine of the angle between its vector and that of the query
     word: str
-    position: int
-    """Index of the word in its text."""
-    text_number: int
-    """Index of the text in the corpus."""
-    words: tuple[str, ...]
-    """The whole text."""
+    position: int  # index of the word in its text
+    text_number: int  # index of the text in the corpus
+    words: tuple[str, ...]  # the whole text
 
 
 @dataclass(frozen=True)
@@ -72,10 +66,8 @@ class Neighbours:
     """A word in a sentence, and its nearest words in a corpus."""
 
     query: WordInText
-    texts: int
-    """How many texts were searched."""
-    neighbours: tuple[Neighbour, ...]
-    """The nearest first."""
+    texts: int  # how many texts were searched
+    neighbours: tuple[Neighbour, ...]  # the nearest first
 
 
 def find_neighbours(

@@ -25,8 +25,7 @@ from elmo.text.config import ReadOptions
 from elmo.text.remote import fetch, file_system, find_addresses, is_address
 from elmo.text.sources import Source, read_documents, resolve
 
-TEXTS_PER_BLOCK = 1024
-"""What a worker encodes at once, and what is repeated when it is lost."""
+TEXTS_PER_BLOCK = 1024  # what a worker encodes at once, and what is repeated when it is lost
 BOOKED_CPUS = 0.01
 """What a worker books of a core, though it uses one: if all cores were booked for as long as
 workers live, none would be left to read and write, and all would wait for ever."""
@@ -36,8 +35,6 @@ File = Source | str
 
 
 class EmbeddedFolder(NamedTuple):
-    """A folder of Parquet files that was written."""
-
     path: str
     texts: int
     dim: int
@@ -153,7 +150,6 @@ def read_file(file: File, options: ReadOptions) -> Iterator[str]:
 
 
 def refuse_existing(out: str) -> None:
-    """Raise a `UserError` if there is a file or folder of this name."""
     if is_address(out):
         files, path = file_system(out)
         exists = files.exists(path)

@@ -38,18 +38,14 @@ from elmo.text.vocabulary import (
 OPTIONS = "options.json"
 WEIGHTS = "weights.hdf5"
 VOCABULARY = "vocab.txt"
-DATASET = "embedding"
-"""The dataset of word vectors, in a word model or in a file of token vectors."""
-STAGE = "official"
-"""Where our config.json keeps the options an official model came with."""
+DATASET = "embedding"  # the dataset of word vectors, in a word model or in a file of token vectors
+STAGE = "official"  # where our config.json keeps the options an official model came with
 OURS = "elmo"
 """Where options.json keeps what only we know, the tokenizer; the original programs ignore it."""
 Array = NDArray[np.float32]
 
 
 class OfficialFiles(NamedTuple):
-    """The files of an official model in one folder."""
-
     options: Path
     weights: Path
     vocabulary: Path | None
@@ -238,8 +234,6 @@ def require_fit(path: Path, options: Path, datasets: Datasets, rows: Sequence[Ro
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMOptions:
-    """Both LSTM stacks."""
-
     dim: int
     projection_dim: int
     n_layers: int
@@ -250,15 +244,11 @@ class LSTMOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions:
-    """Character vectors."""
-
     dim: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class CharacterOptions:
-    """The character CNN."""
-
     embedding: EmbeddingOptions
     filters: tuple[tuple[int, int], ...]
     activation: Literal["relu", "tanh"]
@@ -273,8 +263,7 @@ class OfficialOptions:
     """The part of options.json that says what a model is; the rest says how it was trained."""
 
     lstm: LSTMOptions
-    char_cnn: CharacterOptions | None = None
-    """None for a word model."""
+    char_cnn: CharacterOptions | None = None  # None for a word model
     bidirectional: bool = True
     dropout: float = BiLMConfig.dropout
 
@@ -362,7 +351,6 @@ def config_of(options: Json, datasets: Collection[str], where: str) -> BiLMConfi
 
 
 def options_of(config: BiLMConfig) -> Json:
-    """The options.json of one of our models."""
     check(config)
     problems: list[str] = []
     if config.input == "both":
@@ -414,7 +402,6 @@ def vocabulary_next_to(path: Path) -> Path | None:
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a vocabulary file, in its order."""
     lines = read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")
     words = [line.strip() for line in lines]
     for number, word in enumerate(words, start=1):
@@ -603,7 +590,6 @@ class StoredTokens(TokenLayer):
         self.register_buffer("stored", stored, persistent=False)  # (vocabulary,), bool
 
     def forward(self, words: Words) -> Tensor:
-        """Return (words, width)."""
         vectors = self.get_buffer("vectors")[words.ids]
         others = (~self.get_buffer("stored")[words.ids]).nonzero()[:, 0]
         if len(others):

@@ -21,8 +21,7 @@ LARGEST_EXPANSION = 20
 _KNOWN_FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 32000: "lzf"}
 _DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 
-Datasets = Mapping[str, Any]
-"""The datasets of an open file by their full names."""
+Datasets = Mapping[str, Any]  # the datasets of an open file by their full names
 
 
 @contextmanager
@@ -73,7 +72,6 @@ def require_readable(path: Path, datasets: Datasets) -> None:
 
 
 def read_numbers(dataset: Any) -> NDArray[np.float32]:
-    """Read one dataset of float32."""
     numbers = np.empty(dataset.shape, np.float32)
     if numbers.size:
         dataset.read_direct(numbers)

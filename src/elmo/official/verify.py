@@ -24,8 +24,7 @@ from elmo.text.batching import pack_texts
 
 LARGEST_FILE = 1 << 30
 Array = NDArray[np.float32]
-Slot = list[list[str]]
-"""Texts, as words, that are read one after the other."""
+Slot = list[list[str]]  # texts, as words, that are read one after the other
 Start = Literal["carry", "zero"]
 Direction = Literal["forward", "backward", "both"]
 
@@ -34,8 +33,7 @@ Direction = Literal["forward", "backward", "both"]
 class Difference:
     """How far one layer of one direction is from what was stored."""
 
-    layer: int
-    """0 is the token layer."""
+    layer: int  # 0 is the token layer
     direction: Direction
     words: int
     largest: float
@@ -50,7 +48,6 @@ class _Tally:
         self._differences: dict[tuple[int, Direction], Difference] = {}
 
     def add(self, layer: int, direction: Direction, ours: Array, theirs: Array) -> None:
-        """Compare (words, width) of a text."""
         before = self._differences.get((layer, direction), Difference(layer, direction, 0, 0.0))
         gap = np.abs(ours.astype(np.float64) - theirs)
         # NumPy's maximum, not Python's: it keeps NaN.

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 TOKENS_AT_ONCE = 1 << 20
 """Pairs are counted in chunks of this many tokens, which bounds memory; texts are not split."""
-MAX_SENTENCE = 10_000
-"""gensim ignores words beyond this in a sentence, so longer texts are split."""
-REPORT_EVERY = 1000
-"""Texts between two progress reports of skip-gram."""
+MAX_SENTENCE = 10_000  # gensim ignores words beyond this in a sentence, so longer texts are split
+REPORT_EVERY = 1000  # texts between two progress reports of skip-gram
 
 Ids = NDArray[np.int64]
 
@@ -103,8 +101,7 @@ class TrainedVectors(NamedTuple):
 
     vectors: StaticVectors
     documents: int
-    tokens: int
-    """Running words, unknown ones included."""
+    tokens: int  # running words, unknown ones included
 
 
 class Documents(Protocol):
@@ -217,7 +214,6 @@ def svd_vectors(
     config: SvdConfig | None = None,
     progress: Listener = _ignored,
 ) -> StaticVectors:
-    """Count pairs, compute PPMI, factorise it."""
     config = config or SvdConfig()
     check(config)
     special = len(SPECIAL_WORDS)

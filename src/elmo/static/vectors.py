@@ -18,16 +18,14 @@ from elmo.text.word_vectors import all_word_vectors, write_word_vectors
 
 Floats = NDArray[np.float32]
 Pooling = Literal["mean", "max", "mean+max"]
-WORDS_AT_ONCE = 1 << 16
-"""Pooling holds the vectors of about this many words in memory at a time."""
+WORDS_AT_ONCE = 1 << 16  # pooling holds the vectors of about this many words in memory at a time
 
 
 class Neighbour(NamedTuple):
     """A word and how near it is."""
 
     word: str
-    similarity: float
-    """Cosine, from -1 to 1."""
+    similarity: float  # cosine, from -1 to 1
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class StaticVectors:
     """
 
     words: tuple[str, ...]
-    vectors: Floats
-    """(words, dim)"""
+    vectors: Floats  # (words, dim)
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or not 0 < len(self.words) == len(self.vectors):

@@ -49,8 +49,6 @@ class Shards(Protocol):
 
 
 class MemoryShard(NamedTuple):
-    """Documents in memory."""
-
     ids: NDArray[np.uint32]
     ends: Ids
 
@@ -66,7 +64,6 @@ class Words:
     spellings: Tensor | None  # (words, row length), character ids
 
     def to(self, device: torch.device) -> Words:
-        """The same words on another device."""
         spellings = None if self.spellings is None else self.spellings.to(device)
         return Words(self.ids.to(device), spellings)
 
@@ -141,12 +138,10 @@ class Rows:
 
     first: int
     step: int
-    total: int
-    """Number of rows of the larger batch."""
+    total: int  # number of rows of the larger batch
 
     @property
     def indices(self) -> slice:
-        """The rows as a slice of the larger batch."""
         return slice(self.first, self.total, self.step)
 
     def __len__(self) -> int:
@@ -164,10 +159,8 @@ class Batch:
     backward: Targets
     starts: bool = True
     """False if the texts continue those of the previous batch, from the state after it."""
-    rows: Rows | None = None
-    """The rows that these are, if they are part of a larger batch."""
-    lengths: Sequence[int] = ()
-    """Words per text, for a batch of whole texts."""
+    rows: Rows | None = None  # the rows that these are, if they are part of a larger batch
+    lengths: Sequence[int] = ()  # words per text, for a batch of whole texts
     word_tokens: Tensor | None = None
     """(2, words), for a batch of whole texts: the token at which each direction reads a word."""
 
@@ -177,7 +170,6 @@ class Batch:
         return len(self.forward.ids)
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
         return replace(
             self,
             words=self.words.to(device),
@@ -207,7 +199,6 @@ class WordTable:
         return cls(words, vocabulary.encode(words), spelled, vocabulary.spelling)
 
     def select(self, indices: Ids) -> Words:
-        """The words at these indices."""
         spellings = None
         if self.spelled:
             chosen: list[int] = indices.tolist()
@@ -360,7 +351,6 @@ class Group:
         return self.starts + done, self.ends - 1 - done, lengths
 
     def part(self, rows: Rows) -> Group:
-        """Some of the spans."""
         return Group(self.shard, self.starts[rows.indices], self.ends[rows.indices])
 
 
@@ -425,8 +415,7 @@ def read(
         yield from filter(None, step.micro_batches)
 
 
-TOKENS_AT_ONCE = 1 << 18
-"""`read_texts` sorts the texts of this many tokens by length at a time."""
+TOKENS_AT_ONCE = 1 << 18  # `read_texts` sorts the texts of this many tokens by length at a time
 
 
 def read_texts(
@@ -461,10 +450,8 @@ class MicroBatches:
     """The micro-batches of each batch that this process reads; by default the whole batch."""
 
     first: int = 0
-    count: int = 1
-    """Number of micro-batches of this process, read one after the other."""
-    of: int = 1
-    """Number of micro-batches into which each batch is split, those of all processes."""
+    count: int = 1  # number of micro-batches of this process, read one after the other
+    of: int = 1  # number of micro-batches into which each batch is split, those of all processes
 
     @classmethod
     def of_process(cls, rank: int, size: int, accumulate: int) -> MicroBatches:
@@ -480,8 +467,7 @@ class MicroBatches:
 class Step:
     """One batch: the micro-batches that this process reads, and the totals of all of them."""
 
-    micro_batches: tuple[Batch | None, ...]
-    """None for one without rows."""
+    micro_batches: tuple[Batch | None, ...]  # None for one without rows
     rows: int
     forward_targets: int
     backward_targets: int

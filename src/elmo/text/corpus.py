@@ -62,8 +62,7 @@ class Shard:
     """Documents end to end, boundaries included, as two memory-mapped arrays."""
 
     ids: Ids
-    ends: NDArray[np.int64]
-    """Where each document ends in `ids`."""
+    ends: NDArray[np.int64]  # where each document ends in `ids`
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -93,7 +92,6 @@ class ShardWriter:
         self.hashes: dict[str, str] = {}
 
     def add(self, document: list[int]) -> None:
-        """Append one document, boundaries included."""
         if self._used and self._used + len(document) > self._room:
             self.close()
         if len(document) > len(self._ids):
@@ -142,7 +140,6 @@ class Shards:
 
     @property
     def documents(self) -> int:
-        """How many documents there are."""
         return sum(len(shard.ends) for shard in self)
 
     @property
@@ -199,7 +196,6 @@ _FACTORS = tuple(np.array(factor, np.uint64) for factor in (0xBF58476D1CE4E5B9, 
 
 
 def is_held_out(tokens: Sequence[str], fraction: float) -> bool:
-    """Whether a tokenised text is held out."""
     return fraction > 0 and is_phrase_held_out(representative_phrase(tokens), fraction)
 
 
@@ -264,8 +260,7 @@ class Corpus:
 
     folder: Path
     fingerprint: str
-    digest: str
-    """Changes whenever the text does, whatever its files are called."""
+    digest: str  # changes whenever the text does, whatever its files are called
     words: tuple[str, ...]
     counts: NDArray[np.int64]
     train: Shards

@@ -59,7 +59,6 @@ class Sightings:
     first: list[str] = field(default_factory=list[str])
 
     def add(self, where: str) -> None:
-        """Count a document."""
         self.documents += 1
         if len(self.first) < SIGHTINGS_KEPT:
             self.first.append(where)
@@ -71,8 +70,7 @@ class VocabularyPoint:
 
     min_count: int
     max_size: int | None
-    size: int
-    """Words the model can predict, the three special ones included."""
+    size: int  # words the model can predict, the three special ones included
     unknown_rate: float | None
     """Fraction of the held-out words that are unknown; None if nothing is held out."""
 
@@ -82,10 +80,8 @@ class CorpusReport:
     """All that `inspect` finds, as plain values that JSON can hold."""
 
     files: int
-    unreadable: list[str]
-    """What is wrong with files that could not be read to their end."""
-    blank_lines: int | None
-    """Blank lines of plain text; None if there is no plain text."""
+    unreadable: list[str]  # what is wrong with files that could not be read to their end
+    blank_lines: int | None  # blank lines of plain text; None if there is no plain text
     documents: int
     tokens: int
     held_out_documents: int
@@ -99,31 +95,21 @@ class CorpusReport:
     window: int
     over_window: Sightings
     """Documents that need more than one window, with the boundary each starts with."""
-    replaced: Sightings
-    """Documents with U+FFFD, which stands for bytes that are not UTF-8."""
-    not_utf8: list[str]
-    """The first fault of each file with bytes that are not UTF-8."""
-    replaces_errors: bool
-    """Whether such bytes are replaced, rather than stop the training."""
-    control: Sightings
-    """Documents with control characters or invisible ones."""
-    html: Sightings
-    """Documents with what looks like HTML."""
+    replaced: Sightings  # documents with U+FFFD, which stands for bytes that are not UTF-8
+    not_utf8: list[str]  # the first fault of each file with bytes that are not UTF-8
+    replaces_errors: bool  # whether such bytes are replaced, rather than stop the training
+    control: Sightings  # documents with control characters or invisible ones
+    html: Sightings  # documents with what looks like HTML
     unspaced: Sightings
     """Documents with Thai, Khmer, Burmese or Lao that stays one token per phrase."""
-    compared: int
-    """The first so many documents, as memory allows, were compared with each other."""
-    exact_duplicates: int
-    """Documents that would go if only one of each were kept."""
+    compared: int  # the first so many documents, as memory allows, were compared with each other
+    exact_duplicates: int  # documents that would go if only one of each were kept
     near_duplicates: int
     """An estimate, besides the exact ones: two texts count as copies with a probability equal to
     the fraction of five-word phrases they have in common."""
-    types: int
-    """Distinct words."""
-    capped: bool
-    """Whether there are more distinct words than can be kept."""
-    special: list[str]
-    """Special words of the model that the text itself holds."""
+    types: int  # distinct words
+    capped: bool  # whether there are more distinct words than can be kept
+    special: list[str]  # special words of the model that the text itself holds
     vocabulary: VocabularyPoint
     by_min_count: list[VocabularyPoint]
     by_max_size: list[VocabularyPoint]

@@ -54,7 +54,6 @@ class ExpansionLimit:
         self._left = max(EXPANSION_FLOOR, EXPANSION_RATIO * self._size)
 
     def add(self, count: int) -> None:
-        """Count unpacked bytes."""
         self._left -= count
         if self._left < 0:
             raise UserError(
@@ -104,7 +103,6 @@ COMPRESSIONS: dict[str, Callable[[BinaryIO], Any]] = {
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether the name says that the file is compressed."""
     return path.suffix.lower() in COMPRESSIONS
 
 
@@ -467,7 +465,6 @@ def read_parquet(
 
 
 def column_names(path: Path) -> list[str]:
-    """The names of a Parquet file's columns."""
     with _open_table(path) as table:
         return table.schema_arrow.names
 

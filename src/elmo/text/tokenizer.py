@@ -38,7 +38,6 @@ class TokenizerConfig:
     """Whether words are made lower case; ELMo reads characters, so case is best kept."""
 
     def problems(self) -> Iterable[str]:
-        """Yield what is wrong with these settings."""
         if self.tokenizer not in BUILT_IN and ":" not in self.tokenizer:
             yield (
                 f"tokenizer: expected {', '.join(BUILT_IN)}, spacy:LANGUAGE or module:function; "
@@ -47,7 +46,6 @@ class TokenizerConfig:
 
 
 def build_tokenizer(config: TokenizerConfig, custom: Tokenizer | None = None) -> Tokenizer:
-    """Give the function that cuts a document into words."""
     if ":" in config.tokenizer:
         custom = custom or named_tokenizer(config.tokenizer)
         config = replace(config, tokenizer="custom")
@@ -127,7 +125,6 @@ class SpacyTokenizer:
         return SpacyTokenizer, (self._language,)
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text."""
         return [token.text for token in self._tokenizer(text) if not token.is_space]
 
 

@@ -20,10 +20,8 @@ SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
 """What ELMoForManyLangs calls them; there `<S>` is a word like any other."""
 LARGEST_FILE = 1 << 30
-LONGEST_ROW = 1000
-"""Far above any real model's: a damaged file must not allocate memory."""
-SPELLING = "spelling.json"
-"""Next to vocabulary.txt, if a model spells words by code points."""
+LONGEST_ROW = 1000  # far above any real model's: a damaged file must not allocate memory
+SPELLING = "spelling.json"  # next to vocabulary.txt, if a model spells words by code points
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ class Spelling:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The id of each character."""
         return {character: idx for idx, character in enumerate(self.characters)}
 
     @property
@@ -79,8 +76,7 @@ class Vocabulary:
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
-    spelling: Spelling | None = None
-    """Default: by UTF-8 bytes, as official models spell."""
+    spelling: Spelling | None = None  # default: by UTF-8 bytes, as official models spell
 
     def __post_init__(self) -> None:
         special = SPECIAL_WORDS if self.spelling is None else MANY_LANGS_WORDS
@@ -97,7 +93,6 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The id of each word."""
         return {word: idx for idx, word in enumerate(self.words)}
 
     def id(self, word: str) -> int:
@@ -210,8 +205,7 @@ def read_counts(path: Path) -> tuple[list[str], list[int]]:
 ROW_LENGTH = 50
 LONGEST_WORD = ROW_LENGTH - 2
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = 256, 257, 258, 259, 260
-SHIFT = 1
-"""Added to every id, so that 0 is left for positions that hold no word at all."""
+SHIFT = 1  # added to every id, so that 0 is left for positions that hold no word at all
 CHARACTER_IDS = PADDING + SHIFT + 1
 
 _BOUNDARIES = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}

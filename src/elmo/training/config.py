@@ -17,8 +17,7 @@ Schedule = Literal["plateau", "one_cycle", "cosine", "constant"]
 DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 4e-3, "adagrad": 0.2, "sgd": 1.0}
 PLATEAU_RATE = 8e-3
 """Of adamw on a plateau; with other schedules whole runs were measured at the lower rate."""
-COOL_DOWN = 0.4
-"""The last fraction of the training, in which the learning rate of a plateau falls."""
+COOL_DOWN = 0.4  # the last fraction of the training, in which the learning rate of a plateau falls
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,6 @@ class PretrainConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def problems(self) -> Iterable[str]:
-        """Yield what contradicts each other."""
         yield from self.model.problems()
         if self.batching.batch_tokens < self.batching.window:
             yield (

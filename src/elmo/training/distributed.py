@@ -38,8 +38,7 @@ class World:
 
     rank: int = 0
     size: int = 1
-    slow_group: Any = None
-    """The process group for exchanges that may wait as long as WORK_TIMEOUT."""
+    slow_group: Any = None  # the process group for exchanges that may wait as long as WORK_TIMEOUT
 
     @property
     def is_first(self) -> bool:
@@ -59,7 +58,6 @@ class World:
         return tuple(bool(flag) for flag in common)
 
     def sums(self, *values: float) -> tuple[float, ...]:
-        """The sum of each number over all processes."""
         total = torch.tensor(values, dtype=torch.float64)
         self.all_reduce(total)
         return tuple(float(value) for value in total)
@@ -93,7 +91,6 @@ class World:
         return result
 
     def all_same(self, text: str) -> bool:
-        """Whether all processes have the same text."""
         (differs,) = self.any(text != self.broadcast(text))
         return not differs
 

@@ -24,36 +24,25 @@ from elmo.training.loop import build_optimizer
 
 BYTES = 4
 MOMENTS: dict[OptimizerName, int] = {"adamw": 2, "adagrad": 1, "sgd": 1}
-DISTINCT_FRACTION = 0.4
-"""Distinct words among the tokens of a batch, as a rule of thumb."""
-RUNTIME_BYTES = 400 << 20
-"""Memory of Python and PyTorch before there is a model."""
+DISTINCT_FRACTION = 0.4  # distinct words among the tokens of a batch, as a rule of thumb
+RUNTIME_BYTES = 400 << 20  # memory of Python and PyTorch before there is a model
 SMALL_FRACTION = 1 / 4
 """The part of a batch that is timed first, and alone if a whole one takes too long."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a training will need."""
-
     parameters: int
-    weights_bytes: int
-    """Weights, their gradients and the optimizer's moments."""
-    activations_bytes: int
-    """What the largest batch needs besides."""
-    runtime_bytes: int
-    """What Python and PyTorch take themselves."""
-    targets: int
-    """Words to predict in all epochs, in each direction."""
+    weights_bytes: int  # weights, their gradients and the optimizer's moments
+    activations_bytes: int  # what the largest batch needs besides
+    runtime_bytes: int  # what Python and PyTorch take themselves
+    targets: int  # words to predict in all epochs, in each direction
     tokens_per_second: float
-    measured: bool
-    """Whether the speed was measured on this machine."""
-    seconds: float
-    """Training alone, without evaluations on held-out text."""
+    measured: bool  # whether the speed was measured on this machine
+    seconds: float  # training alone, without evaluations on held-out text
 
     @property
     def memory_bytes(self) -> int:
-        """All memory of the process."""
         return self.weights_bytes + self.activations_bytes + self.runtime_bytes
 
 
@@ -86,7 +75,6 @@ def count_parameters(config: BiLMConfig, vocabulary: int) -> int:
 
 
 def weights_bytes(config: PretrainConfig, vocabulary: int) -> int:
-    """Memory of weights, gradients and the optimizer's moments."""
     with without_weights():
         model = BiLM(config.model, zipf_vocabulary(vocabulary))
     weights = sum(parameter.numel() for parameter in model.parameters())
@@ -99,7 +87,6 @@ def weights_bytes(config: PretrainConfig, vocabulary: int) -> int:
 
 
 def activations_bytes(config: PretrainConfig) -> int:
-    """Memory of the activations of the largest batch and their gradients."""
     model, tokens = config.model, config.batching.batch_tokens
     # For each step a layer keeps input, gates, cells, tanh of the cells and output, and computes
     # the gradients of input and gates; the softmax keeps states, targets and their gradients.

@@ -46,8 +46,7 @@ from elmo.training.distributed import World, sum_gradients
 SECONDS_BETWEEN_REPORTS = 1.0
 SPEED_SMOOTHING = 0.9
 """Weight of past reports in the speed from which the remaining time is estimated."""
-CARRIED = "carried."
-"""Prefix of the LSTM states among the tensors of a checkpoint."""
+CARRIED = "carried."  # prefix of the LSTM states among the tensors of a checkpoint
 HELD_OUT_ORDER = (0,)
 """Seed that shuffles the held-out texts, so that an evaluation of some of them is a fair one."""
 
@@ -58,21 +57,17 @@ class Position:
 
     step: int = 0
     epoch: int = 0
-    batch: int = 0
-    """Batches of this epoch that have been trained on."""
-    targets: int = 0
-    """Words that each direction has predicted."""
+    batch: int = 0  # batches of this epoch that have been trained on
+    targets: int = 0  # words that each direction has predicted
     evaluations: int = 0
     best_perplexity: float | None = None
     best_step: int = 0
-    worse_evaluations: int = 0
-    """Evaluations since the best one."""
+    worse_evaluations: int = 0  # evaluations since the best one
     frozen_perplexity: float | None = None
     """Held-out perplexity at the end of the frozen start, when only the softmax had learned."""
     finished: bool = False
 
     def is_over(self, settings: TrainingConfig) -> bool:
-        """Whether all epochs are done or patience has run out."""
         return self.epoch >= settings.epochs or self.has_lost_patience(settings.patience)
 
     def has_lost_patience(self, patience: int | None) -> bool:
@@ -96,11 +91,9 @@ class StepReport:
 
     step: int
     epoch: int
-    done: float
-    """Fraction of the training that is done."""
+    done: float  # fraction of the training that is done
     targets: int
-    loss_forward: float
-    """Training loss in nats per word; with a sampled softmax it is an estimate."""
+    loss_forward: float  # training loss in nats per word; with a sampled softmax it is an estimate
     loss_backward: float
     learning_rate: float
     tokens_per_second: float
@@ -109,8 +102,6 @@ class StepReport:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationReport:
-    """An evaluation on the held-out text."""
-
     position: Position
     evaluation: Evaluation
     is_best: bool
@@ -119,7 +110,6 @@ class EvaluationReport:
 
     @property
     def step(self) -> int:
-        """The step after which it was made."""
         return self.position.step
 
 
@@ -128,8 +118,6 @@ Listener = Callable[[Report], None]
 
 
 class Checkpoint(NamedTuple):
-    """A run at one step."""
-
     position: Position
     weights: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
@@ -336,14 +324,12 @@ class Meter:
         self._since = time.monotonic()
 
     def add(self, loss: BatchLoss) -> None:
-        """Count a micro-batch."""
         for direction, summed in enumerate((loss.forward, loss.backward)):
             self._losses[direction] = self._losses[direction] + summed.detach()
         self._targets[0] += loss.forward_targets
         self._targets[1] += loss.backward_targets
 
     def is_due(self) -> bool:
-        """Whether it is time for a report."""
         return time.monotonic() - self._since >= SECONDS_BETWEEN_REPORTS
 
     def check_finite(self, position: Position) -> tuple[float, ...]:
@@ -412,7 +398,6 @@ def load(folder: Path, device: str = "cpu") -> Checkpoint | None:
 
 
 def restore(model: BiLM, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
-    """Put model and optimizer into the state of a checkpoint."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(checkpoint.weights[name])

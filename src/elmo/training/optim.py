@@ -24,7 +24,6 @@ class RowAdam(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update the rows that have a gradient."""
         for group in self.param_groups:
             for table in group["params"]:
                 if table.grad is None:

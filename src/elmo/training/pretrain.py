@@ -63,8 +63,7 @@ STAGES = ("read", "vocabulary", "batching", "training")
 """Settings in config.json besides those of the model and the tokenizer."""
 CHECKPOINTS, LOG, TENSORBOARD = "checkpoints", "log.jsonl", "tensorboard"
 FROZEN_SHARE = 0.2
-GENTLE_RATE = 1e-3
-"""Peak learning rate for an official model, which others have trained for weeks."""
+GENTLE_RATE = 1e-3  # peak learning rate for an official model, which others have trained for weeks
 
 log = logging.getLogger(__name__)
 
@@ -292,7 +291,6 @@ def _run(
 
 
 def read_run(folder: Path) -> tuple[RunConfig, PretrainConfig]:
-    """What a run was started with, and its settings."""
     content = read_config(folder)
     where = str(folder / CONFIG)
     stages = {name: content.get(name) for name in (*STAGES, "model", "tokenizer")}
@@ -378,7 +376,6 @@ def prepared_corpus(
     custom_tokenizer: Tokenizer | None = None,
     on_documents: Callable[[int], None] | None = None,
 ) -> Corpus:
-    """Prepare the text of a run, or load it from the cache."""
     request = CorpusRequest(
         sources=resolve(run.sources),
         read=config.read,
