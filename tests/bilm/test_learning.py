@@ -15,13 +15,12 @@ from elmo.bilm.model import BiLM, Randomness
 from elmo.text.batching import (
     Batch,
     Group,
-    MemoryShard,
     Targets,
     WordTable,
     pack_texts,
     pack_window,
 )
-from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS, Shard, Vocabulary
 
 # To go on after "the" or "sat" one must remember more than one word, in both directions.
 TEXT = "the cat sat on the mat and the dog sat on the cat and so the mat sat on the dog"
@@ -101,7 +100,7 @@ def noise() -> Iterator[Batch]:
     while True:
         ids = random.integers(3, 3 + WORDS, 16 * 13).astype(np.uint32)
         ends = np.arange(1, 17) * 13
-        batch = pack_window(MemoryShard(ids, ends), Group(0, ends - 13, ends), table, 12, 0)
+        batch = pack_window(Shard(ids, ends), Group(0, ends - 13, ends), table, 12, 0)
         assert batch is not None
         yield batch
 

@@ -36,7 +36,6 @@ from elmo.text.batching import (
     Batch,
     Group,
     Layout,
-    MemoryShard,
     Rows,
     WordTable,
     pack_texts,
@@ -45,7 +44,7 @@ from elmo.text.batching import (
 )
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Shard, Vocabulary
 
 # Reading both directions at once, with gradients, gives what reading them in a row gives.
 
@@ -213,7 +212,7 @@ def test_what_is_above_the_wanted_layers_is_not_computed(monkeypatch: pytest.Mon
 def test_windows_have_no_words() -> None:
     model = MODELS["words"]
     table = WordTable.of(VOCABULARY.words, VOCABULARY, spelled=False)
-    shard = MemoryShard(np.array([BEGIN, 3, 4, 5, END], np.uint32), np.array([5]))
+    shard = Shard(np.array([BEGIN, 3, 4, 5, END], np.uint32), np.array([5]))
     batch = pack_window(shard, Group(0, np.array([0]), np.array([5])), table, 2, 1)
     assert batch is not None
     with pytest.raises(ValueError, match="expected a batch of whole texts"):
@@ -655,7 +654,7 @@ def test_a_window_that_asks_for_nothing_teaches_nothing(softmax: SoftmaxConfig) 
     # Where a lane of a stream ends between two documents.
     model = build_model(settings_of(softmax=softmax))
     table = WordTable.of(VOCABULARY.words, VOCABULARY, spelled=False)
-    shard = MemoryShard(np.array([END, BEGIN], np.uint32), np.array([2]))
+    shard = Shard(np.array([END, BEGIN], np.uint32), np.array([2]))
     batch = pack_window(shard, Group(0, np.array([0]), np.array([2])), table, 2, 0)
     assert batch is not None
     assert batch.targets == 0

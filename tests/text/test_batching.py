@@ -25,7 +25,6 @@ from elmo.errors import ConfigError
 from elmo.text.batching import (
     Batch,
     Group,
-    MemoryShard,
     MicroBatches,
     Targets,
     WordTable,
@@ -39,7 +38,7 @@ from elmo.text.batching import (
 )
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary, spell
+from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Shard, Vocabulary, spell
 
 # Texts in memory give the batches that the same texts on disk would give.
 
@@ -189,7 +188,7 @@ def pack(spans: list[list[int]], window: int, step: int = 0) -> Batch | None:
     ends = np.cumsum([len(span) for span in spans])
     starts = ends - [len(span) for span in spans]
     table = WordTable.of(tiny().words, tiny(), spelled=False)
-    shard = MemoryShard(np.array(ids, np.uint32), ends)
+    shard = Shard(np.array(ids, np.uint32), ends)
     return pack_window(shard, Group(0, starts, ends), table, window, step)
 
 

@@ -164,7 +164,6 @@ def test_any_documents_come_back(documents: list[list[int]], tokens_per_shard: i
         assert shards.positions == sum(map(len, documents))
         assert shards.targets == sum(len(document) - 1 for document in documents)
         for shard in shards:
-            assert shard.lengths.tolist() == (shard.ends - shard.starts).tolist()
             assert len(shard.ids) <= tokens_per_shard or len(shard.ends) == 1
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,35 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.text.config import Batching
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Spelling, Vocabulary, spell_all
+from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Shard, Spelling, Vocabulary, spell_all
 
 Ids = NDArray[np.int64]
-
-
-class Shard(Protocol):
-    """Documents end to end, boundaries included: in memory, or mapped from disk."""
-
-    @property
-    def ids(self) -> NDArray[np.uint32]: ...
-    @property
-    def ends(self) -> Ids:
-        """Where each document ends in `ids`."""
-        ...
-
-
-class Shards(Protocol):
-    """Shards, each of which is opened when it is needed."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Shard: ...
-
-
-class MemoryShard(NamedTuple):
-    ids: NDArray[np.uint32]
-    ends: Ids
-
-
-# Batch
 
 
 @dataclass(frozen=True)
@@ -220,7 +194,7 @@ def pack_texts(
             carried to the next text. Then there is nothing left to predict.
     """
     shard, table = in_memory(texts, vocabulary, spelled=spelled)
-    starts, last = _starts(shard), shard.ends - 1
+    starts, last = shard.starts, shard.ends - 1
     lengths = last - starts - 1
     layout = Layout.of(lengths + (2 if read_end else 1))
     tokens, following = _read(shard, starts, last, layout, predict=not read_end)
@@ -241,7 +215,7 @@ def pack_texts(
 
 def in_memory(
     texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
-) -> tuple[MemoryShard, WordTable]:
+) -> tuple[Shard, WordTable]:
     """Texts as a shard of indices into the table of their distinct words, boundaries added."""
     index = {vocabulary.words[BEGIN]: BEGIN, vocabulary.words[END]: END}
     ids: list[int] = []
@@ -252,7 +226,7 @@ def in_memory(
         ids.append(END)
         ends.append(len(ids))
     table = WordTable.of(list(index), vocabulary, spelled=spelled)
-    return MemoryShard(np.array(ids, np.uint32), np.array(ends, np.int64)), table
+    return Shard(np.array(ids, np.uint32), np.array(ends, np.int64)), table
 
 
 def pack_window(
@@ -291,8 +265,8 @@ def _read(
     text, step = layout.text.numpy(), layout.step.numpy()
     positions = np.stack([forward[text] + step, backward[text] - step])
     tokens = np.asarray(shard.ids[positions], np.int64)
-    if not predict:
-        return tokens, np.empty((2, 0), np.int64)
+    if not predict:  # what follows is as good as the boundaries, which are no targets
+        return tokens, np.full_like(tokens, [[BEGIN], [END]])
     return tokens, np.asarray(shard.ids[positions + np.array([[1], [-1]])], np.int64)
 
 
@@ -302,9 +276,6 @@ def _targets(following: Ids, table: WordTable, layout: Layout) -> tuple[Targets,
     The boundary that a direction starts from is not predicted: in running text it follows the other
     boundary with certainty, which would lower the perplexity for nothing.
     """
-    if not following.shape[1]:
-        none = torch.empty(0, dtype=torch.int64)
-        return Targets(none, none), Targets(none, none)
     # In the order of the texts, not of the packing: what is drawn for each target must not depend
     # on which texts are longer.
     order = (layout.step * layout.texts + layout.text).argsort().numpy()
@@ -314,10 +285,6 @@ def _targets(following: Ids, table: WordTable, layout: Layout) -> tuple[Targets,
         return Targets(torch.from_numpy(tokens), torch.from_numpy(table.ids[ids[tokens]]))
 
     return targets(following[0], BEGIN), targets(following[1], END)
-
-
-def _starts(shard: Shard) -> Ids:
-    return np.concatenate([np.zeros(1, np.int64), shard.ends[:-1]])
 
 
 # Which texts are read together: documents of similar length, or lanes of one running stream.
@@ -354,7 +321,9 @@ class Group:
         return Group(self.shard, self.starts[rows.indices], self.ends[rows.indices])
 
 
-def plan(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> Iterator[Group]:
+def plan(
+    shards: Sequence[Shard], batching: Batching, seed: tuple[int, ...] | None
+) -> Iterator[Group]:
     """Divide shards into groups, each text into exactly one; shuffled if there is a seed."""
     random = None if seed is None else np.random.default_rng(seed)
     order = np.arange(len(shards)) if random is None else random.permutation(len(shards))
@@ -366,7 +335,7 @@ def plan(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> It
             edges = np.linspace(0, len(shard.ids) - 1, lanes + 1).round().astype(np.int64)
             yield Group(index, edges[:-1], edges[1:] + 1)
             continue
-        starts, ends = _starts(shard), np.asarray(shard.ends)
+        starts, ends = shard.starts, np.asarray(shard.ends)
         groups = group_by_length(
             ends - starts - 1, batching.batch_tokens, window=batching.window, random=random
         )
@@ -398,13 +367,13 @@ def group_by_length(
     return np.split(order, cuts) if len(order) else []
 
 
-def count_batches(shards: Shards, batching: Batching, seed: tuple[int, ...] | None) -> int:
+def count_batches(shards: Sequence[Shard], batching: Batching, seed: tuple[int, ...] | None) -> int:
     """Number of batches that `read` will yield."""
     return sum(group.windows(batching.window) for group in plan(shards, batching, seed))
 
 
 def read(
-    shards: Shards,
+    shards: Sequence[Shard],
     table: WordTable,
     batching: Batching,
     seed: tuple[int, ...] | None = None,
@@ -474,7 +443,7 @@ class Step:
 
 
 def read_steps(
-    shards: Shards,
+    shards: Sequence[Shard],
     table: WordTable,
     batching: Batching,
     seed: tuple[int, ...] | None = None,

@@ -13,7 +13,7 @@ import itertools
 import json
 import logging
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import cast
@@ -40,6 +40,7 @@ from elmo.text.vocabulary import (
     END,
     SPECIAL_WORDS,
     UNKNOWN,
+    Shard,
     Vocabulary,
     build_vocabulary,
     read_counts,
@@ -55,24 +56,6 @@ Ids = NDArray[np.uint32]
 log = logging.getLogger(__name__)
 
 # Shards: written as the documents come, read through memory maps, never whole in memory.
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Documents end to end, boundaries included, as two memory-mapped arrays."""
-
-    ids: Ids
-    ends: NDArray[np.int64]  # where each document ends in `ids`
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Where each document starts in `ids`."""
-        return np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """How many ids each document has, its two boundaries included."""
-        return np.diff(self.ends, prepend=0)
 
 
 class ShardWriter:
@@ -113,18 +96,15 @@ class ShardWriter:
 
 
 @dataclass(frozen=True)
-class Shards:
-    """The shards of a folder, in order."""
+class Shards(Sequence[Shard]):
+    """The shards of a folder, in order; each is opened when it is needed."""
 
     folder: Path
 
     def __len__(self) -> int:
         return len(self._names())
 
-    def __iter__(self) -> Iterator[Shard]:
-        return (self[idx] for idx in range(len(self)))
-
-    def __getitem__(self, idx: int) -> Shard:
+    def __getitem__(self, idx: int) -> Shard:  # pyright: ignore[reportIncompatibleMethodOverride]
         path = self.folder / self._names()[idx]
         advice = f"delete {self.folder.parent} and run again"
         try:
@@ -134,7 +114,7 @@ class Shards:
             )
         except (OSError, ValueError, EOFError) as error:
             raise UserError(f"{path}: cannot be read ({error}); {advice}") from None
-        if ids.dtype != np.uint32 or ends.dtype != np.int64 or ends[-1] != len(ids):
+        if ids.dtype != np.uint32 or ends.dtype != np.int64 or ends[-1:].tolist() != [len(ids)]:
             raise UserError(f"{path}: damaged; {advice}")
         return Shard(cast("Ids", ids), cast("NDArray[np.int64]", ends))
 

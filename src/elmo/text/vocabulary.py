@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,6 +198,18 @@ def read_counts(path: Path) -> tuple[list[str], list[int]]:
         words.append(word)
         counts.append(int(count))
     return words, counts
+
+
+class Shard(NamedTuple):
+    """Texts as ids, end to end, boundaries included: in memory, or mapped from disk."""
+
+    ids: NDArray[np.uint32]
+    ends: NDArray[np.int64]  # where each text ends in `ids`
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each text starts in `ids`."""
+        return np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
 
 
 # A word as a row of byte ids, exactly as the official ELMo models spell it.

@@ -17,8 +17,8 @@ from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM, Randomness, seeded
 from elmo.model_folder import without_weights
 from elmo.runtime import compute_precision
-from elmo.text.batching import Batch, Group, MemoryShard, WordTable, pack_window
-from elmo.text.vocabulary import BEGIN, END, ROW_LENGTH, SPECIAL_WORDS, Vocabulary
+from elmo.text.batching import Batch, Group, WordTable, pack_window
+from elmo.text.vocabulary import BEGIN, END, ROW_LENGTH, SPECIAL_WORDS, Shard, Vocabulary
 from elmo.training.config import OptimizerName, PretrainConfig
 from elmo.training.loop import build_optimizer
 
@@ -152,7 +152,7 @@ def _random_batch(
     rows[:, 0], rows[:, -1] = BEGIN, END
     table = WordTable.of(vocabulary.words, vocabulary, spelled=config.model.spelled)
     ends = np.arange(1, texts + 1) * (steps + 1)
-    shard = MemoryShard(rows.ravel().astype(np.uint32), ends)
+    shard = Shard(rows.ravel().astype(np.uint32), ends)
     batch = pack_window(shard, Group(0, ends - steps - 1, ends), table, steps, 0)
     assert batch is not None
     return batch
