@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from tests.training.conftest import tiny_config, write_corpus
 
 import elmo
-from elmo.text.remote import are_sources, text_sources
+from elmo.text.sources import are_sources, text_sources
 
 pandas = pytest.importorskip("pandas")
 TEXTS = ["Oil prices fell .", "They won the cup ."] * 6

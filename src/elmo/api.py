@@ -16,7 +16,7 @@ from elmo.static import train as static
 from elmo.static.contextual import ContextualConfig
 from elmo.static.vectors import StaticVectors
 from elmo.text.config import ReadOptions
-from elmo.text.remote import text_sources
+from elmo.text.sources import text_sources
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer
 from elmo.training import pretrain as training
 from elmo.training.config import PRESETS, PretrainConfig

@@ -33,8 +33,7 @@ LARGEST_INT = 2**63 - 1  # what torch, NumPy and file formats can hold
 # What ships with the package: a general English biLM, and a classifier of news with its own biLM.
 BILM = Path(__file__).parent / "models" / "default"
 CLASSIFIER = BILM.with_name("ag_news")
-SHIPPED = "default"
-"""The name of what ships with the package, wherever a model or a classifier is named."""
+SHIPPED = "default"  # what ships with the package, wherever a model or classifier is named
 
 
 def model_name(path: Path | str, shipped: Path = BILM) -> str:
@@ -50,8 +49,7 @@ class Range(NamedTuple):
 
     low: float
     high: float = math.inf
-    ends: Literal["[]", "(]", "[)"] = "[]"
-    """As in interval notation: a round bracket excludes the bound itself."""
+    ends: Literal["[]", "(]", "[)"] = "[]"  # a round bracket excludes the bound itself
 
     def holds(self, value: float) -> bool:
         excluded = {"[]": math.nan, "(]": self.low, "[)": self.high}[self.ends]

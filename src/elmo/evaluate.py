@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 TOP = 5
 CONFUSIONS = 30  # so many of the most frequent confusions are listed
-MOST_PAIRS = 1 << 20
-"""Confused pairs that are counted at a time; of more, those seen once are forgotten."""
+MOST_PAIRS = 1 << 20  # confused pairs counted at a time; of more, those seen once are forgotten
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,7 @@ class Evaluation:
     backward: DirectionMetrics
     perplexity: float  # the exponential of the two directions' mean loss
     unknown_rate: float  # fraction of the text's words that are not in the vocabulary
-    confusions: tuple[WordConfusion, ...] = ()
-    """The most frequent ones, in descending order, where they were asked for."""
+    confusions: tuple[WordConfusion, ...] = ()  # the most frequent ones, where asked for
 
 
 class _Tally:

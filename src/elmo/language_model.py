@@ -43,8 +43,7 @@ from elmo.model_folder import (
 )
 from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
 from elmo.text.config import Batching, ReadOptions
-from elmo.text.remote import checked_words, iterated, several
-from elmo.text.sources import are_sources, read_documents, resolve
+from elmo.text.sources import are_sources, checked_words, iterated, read_documents, resolve, several
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer, build_tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
 
@@ -68,8 +67,7 @@ class WordScore:
 class DirectionScore:
     """A whole text in one direction: its words and the boundary after them."""
 
-    boundary: float
-    """Log-probability that the text ends (forward) or starts (backward) where it does."""
+    boundary: float  # log-probability that the text ends (starts, backward) where it does
     total: float  # log-probability of the text
     perplexity: float  # per prediction, the boundary being one of them
 
@@ -117,8 +115,7 @@ class Generation:
     prompt: tuple[str, ...]
     written: tuple[str, ...]  # in reading order, whatever the direction
     backward: bool
-    ended: bool
-    """Whether the text came to its end (or, backwards, its start) before the length ran out."""
+    ended: bool  # whether the text came to its end (backwards: start) before the length ran out
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -327,8 +327,7 @@ class ModelDescription:
     parts: dict[str, int]  # parameters of each part of the model
     number_format: str  # how the weights are stored, such as F32 or BF16
     files: dict[str, int]  # size of each file in bytes
-    held_out_perplexity: dict[str, float] | None
-    """Of each direction, if text was held out of the training."""
+    held_out_perplexity: dict[str, float] | None  # of each direction, if text was held out
     stages: Json  # how it was made: all else that its config.json holds
 
 

@@ -215,7 +215,7 @@ def test_windows_have_no_words() -> None:
     shard = Shard(np.array([BEGIN, 3, 4, 5, END], np.uint32), np.array([5]))
     batch = pack_window(shard, Group(0, np.array([0]), np.array([5])), table, 2, 1)
     assert batch is not None
-    with pytest.raises(ValueError, match="expected a batch of whole texts"):
+    with pytest.raises(AssertionError, match="expected whole texts"):
         model.layers(batch).words()
 
 

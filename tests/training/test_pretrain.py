@@ -27,12 +27,13 @@ from elmo.training import loop
 from elmo.training.config import PretrainConfig, TrainingConfig, VocabularyConfig
 from elmo.training.loop import Report, StepReport
 from elmo.training.pretrain import (
-    JsonLog,
     adopt,
+    append_log,
     pretrain,
     read_run,
     resume,
     set_word_vectors,
+    shorten_log,
     starting_vocabulary,
 )
 
@@ -557,11 +558,11 @@ def step_report(step: int) -> StepReport:
 
 def test_a_resumed_log_forgets_what_will_be_said_again_and_a_line_cut_short(tmp_path):
     path = tmp_path / "log.jsonl"
-    log = JsonLog(path, 0)
     for step in (1, 2, 3):
-        log(step_report(step))
+        append_log(path, step_report(step))
     with path.open("a") as stream:
         stream.write('{"kind": "st')
-    JsonLog(path, 2)(step_report(3))
+    shorten_log(path, 2)
+    append_log(path, step_report(3))
     steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
     assert steps == [1, 2, 3]

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from elmo.config import Count, DropoutRate, NotNegative, Positive, Range, Seed
 
 LARGEST_SIZE = 1 << 17
-LARGEST_STACK = 256
-"""Limits far above any real model: a damaged or hostile config must not allocate memory."""
+LARGEST_STACK = 256  # far above any real model: a hostile config must not allocate memory
 Size = Annotated[int, Range(1, LARGEST_SIZE)]
 BLANK = "___"
 

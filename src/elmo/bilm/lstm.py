@@ -108,19 +108,13 @@ class LSTMLayer(nn.Module):
         return LSTMState(like.new_zeros(texts, self.width), cell)
 
     def forward(
-        self, inputs: Tensor, state: LSTMState, layout: Layout, index: Tensor | None = None
+        self,
+        inputs: Tensor,  # (tokens, inputs) or, with `index`, one row per distinct word
+        state: LSTMState,  # of each text before its first token, longest text first
+        layout: Layout,
+        index: Tensor | None = None,  # (tokens,): the row of `inputs` that each token has
     ) -> tuple[Tensor, LSTMState]:
-        """Read packed texts.
-
-        Args:
-            inputs: (tokens, inputs) or, with `index`, one row per distinct word.
-            state: of each text before its first token, longest text first.
-            layout: which token belongs to which text.
-            index: (tokens,), the row of `inputs` that each token has.
-
-        Returns:
-            The outputs, (tokens, width), and the state of each text after its last token.
-        """
+        """The outputs, (tokens, width), and the state of each text after its last token."""
         dtype, active = inputs.dtype, layout.batch_sizes[0]  # the texts that have any token here
         if self.uses_torch(inputs, layout.texts):
             tokens = inputs if index is None else inputs[index]
@@ -194,14 +188,9 @@ class LSTMStack(nn.Module):
         super().__init__()
         self.first_skip = config.first_skip
         self.dropout = config.dropout
+        clips = (config.cell_clip, config.projection_clip)
         self.layers = nn.ModuleList(
-            LSTMLayer(
-                config.width,
-                config.hidden,
-                config.projection,
-                config.cell_clip,
-                config.projection_clip,
-            )
+            LSTMLayer(config.width, config.hidden, config.projection, *clips)
             for _ in range(config.layers)
         )
 
@@ -211,28 +200,15 @@ class LSTMStack(nn.Module):
 
     def forward(
         self,
-        vectors: Tensor,
-        inputs: Tensor,
+        vectors: Tensor,  # (distinct words, width)
+        inputs: Tensor,  # (tokens,), indices into them
         layout: Layout,
-        states: StackState | None = None,
-        random: torch.Generator | None = None,
-        rows: Rows | None = None,
-        upto: int | None = None,
+        states: StackState | None = None,  # before the first tokens; default: zeros
+        random: torch.Generator | None = None,  # draws the dropout; default: no dropout
+        rows: Rows | None = None,  # which rows of a larger batch the texts are
+        upto: int | None = None,  # how many layers read; default: all
     ) -> tuple[tuple[Tensor, ...], StackState]:
-        """Read packed texts.
-
-        Args:
-            vectors: (distinct words, width).
-            inputs: (tokens,), indices into them.
-            layout: which token belongs to which text.
-            states: of each layer and text before the first token; default: zeros.
-            random: draws the dropout; default: no dropout.
-            rows: which rows of a larger batch the texts are.
-            upto: how many layers read; default: all.
-
-        Returns:
-            The outputs of each layer, (tokens, width), and its states after the last tokens.
-        """
+        """The outputs of each layer, (tokens, width), and its states after the last tokens."""
         outputs: list[Tensor] = []
         ends: list[LSTMState] = []
         x, index = vectors, inputs  # the lowest layer multiplies each distinct word once …
@@ -335,12 +311,8 @@ class _TorchWeights:
             i, f, o, j = gates.chunk(4, dim=-1)
             return torch.cat([i, f, j, o], dim=-1)
 
-        parts = [
-            ordered(input_weight).t(),
-            ordered(recurrent_weight).t(),
-            ordered(_with_offset(bias)),
-            torch.zeros_like(bias),
-        ]
+        parts = [ordered(input_weight).t(), ordered(recurrent_weight).t()]
+        parts += [ordered(_with_offset(bias)), torch.zeros_like(bias)]
         # One buffer in this order is what cuDNN computes with; other weights it copies every time.
         buffer = torch.cat([part.reshape(-1) for part in parts])
         sizes = [part.numel() for part in parts]
@@ -482,21 +454,16 @@ class _Scan(torch.autograd.Function):
 
 
 def scan_pair(
-    pair: Sequence[LSTMLayer], inputs: Tensor, starts: Sequence[LSTMState], layout: Layout
+    pair: Sequence[LSTMLayer],  # the forward and the backward layer
+    inputs: Tensor,  # (2, tokens, inputs)
+    starts: Sequence[LSTMState],  # of each direction, longest text first
+    layout: Layout,
 ) -> tuple[Tensor, list[LSTMState]]:
     """The same layer of both directions, in one loop with one product per step; no gradients.
 
     A step of a few texts is so short that two threads would do little but take turns at the
     interpreter: up to four texts this is faster, from eight on it is not (docs/experiments.md).
-
-    Args:
-        pair: the forward and the backward layer.
-        inputs: (2, tokens, inputs).
-        starts: the state of each direction before the first tokens, longest text first.
-        layout: that of both directions.
-
-    Returns:
-        The outputs, (2, tokens, width), and the states after the last tokens.
+    Returns the outputs, (2, tokens, width), and the states after the last tokens.
     """
     layer, dtype, sizes = pair[0], inputs.dtype, layout.batch_sizes
     recurrent = torch.stack([direction.recurrent_weight.to(dtype) for direction in pair])

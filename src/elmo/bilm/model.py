@@ -48,8 +48,7 @@ from elmo.text.vocabulary import Vocabulary
 FEW_TEXTS = 4
 """Up to this many texts, both directions run in one loop: a layer of 32 steps takes 7.2 ms instead
 of 14.2 with one thread per direction. From eight texts on threads win (docs/experiments.md)."""
-MANY_TOKENS = 1 << 16
-"""Larger batches come from very long texts: whether they fit into memory is checked."""
+MANY_TOKENS = 1 << 16  # of a larger batch, a very long text, it is checked that memory suffices
 WORDS_AT_ONCE = 1024  # how many words `token_vectors` computes at a time
 
 
@@ -154,18 +153,14 @@ class LayerOutputs:
     vectors: Tensor  # (distinct words, width)
     forward: tuple[Tensor, ...]  # per LSTM layer (tokens, width), packed as this direction reads
     backward: tuple[Tensor, ...]
-    state: BiLMState
-    """After the last token of each text; without gradient history if gradients are on."""
+    state: BiLMState  # after the last tokens; without gradient history if gradients are on
 
     def words(self, layers: Sequence[int] | None = None) -> Tensor:
         """The layers of every word, the texts end to end: (layers, words, 2 * width).
 
         Only of a batch of whole texts. In single precision or better; `layers`: default all.
         """
-        if self.batch.word_tokens is None:
-            raise ValueError(
-                "expected a batch of whole texts from pack_texts, got windows of texts"
-            )
+        assert self.batch.word_tokens is not None, "expected whole texts, got windows of texts"
         # The index of each word in the packed order of each direction. Its forward vector has read
         # the text up to the word, its backward vector from the end down to it, the word included.
         forward_index, backward_index = self.batch.word_tokens  # (words,) each
@@ -237,15 +232,12 @@ class BiLM(nn.Module):
         return batch.to(device)
 
     def loss(
-        self, batch: Batch, state: BiLMState | None = None, random: Randomness | None = None
+        self,
+        batch: Batch,  # on the model's device
+        state: BiLMState | None = None,  # of the texts before the batch; default: zeros
+        random: Randomness | None = None,  # draws dropout and negatives; default: no dropout
     ) -> BatchLoss:
-        """The cross-entropy of both directions over the targets of a batch: to train and to score.
-
-        Args:
-            batch: on the model's device.
-            state: that of the texts before the batch; default: zeros.
-            random: draws dropout and negative samples; default: no dropout.
-        """
+        """The cross-entropy of both directions over a batch's targets: to train and to score."""
         vectors = self._token_vectors(batch)  # (distinct words, width)
 
         # A function of the direction, because on a CPU both run at the same time (both_directions).
@@ -273,30 +265,18 @@ class BiLM(nn.Module):
         ((forward,), forward_end), ((backward,), backward_end) = both_directions(
             read, vectors, parameters
         )
-        return BatchLoss(
-            forward,
-            backward,
-            len(batch.forward.ids),
-            len(batch.backward.ids),
-            BiLMState(forward_end, backward_end),
-        )
+        targets = (len(batch.forward.ids), len(batch.backward.ids))
+        return BatchLoss(forward, backward, *targets, BiLMState(forward_end, backward_end))
 
     def layers(
         self,
-        batch: Batch,
-        state: BiLMState | None = None,
+        batch: Batch,  # on the model's device
+        state: BiLMState | None = None,  # of the texts before the batch; default: zeros
         *,
-        upto: int | None = None,
-        random: Randomness | None = None,
+        upto: int | None = None,  # LSTM layers to compute, from the lowest; default: all
+        random: Randomness | None = None,  # draws dropout; default: none
     ) -> LayerOutputs:
-        """The outputs of every layer for the tokens of a batch; gradients flow if they are on.
-
-        Args:
-            batch: on the model's device.
-            state: that of the texts before the batch; default: zeros.
-            upto: number of LSTM layers to compute, from the lowest; default: all.
-            random: draws dropout; default: none.
-        """
+        """The outputs of every layer for the tokens of a batch; gradients flow if they are on."""
         vectors = self._token_vectors(batch)  # (distinct words, width)
         states = (None, None) if state is None else state
         upto = self.config.layers if upto is None else upto
@@ -338,11 +318,7 @@ class BiLM(nn.Module):
         return LayerOutputs(batch, vectors, forward[0], backward[0], state)
 
     def _read_few(
-        self,
-        batch: Batch,
-        vectors: Tensor,
-        states: Sequence[StackState | None],
-        upto: int,
+        self, batch: Batch, vectors: Tensor, states: Sequence[StackState | None], upto: int
     ) -> list[tuple[tuple[Tensor, ...], StackState]]:
         """Both stacks layer by layer, each layer of both directions in one loop over the steps."""
         layout = batch.layout

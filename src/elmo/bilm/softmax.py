@@ -20,8 +20,7 @@ ELEMENTS_PER_SLICE = 1 << 21  # logits computed at a time in training: 8 MB in s
 WORDS_AT_ONCE = 2048
 """Words per product when probabilities are computed; more would leave the cache. One thread made 65
 GFLOP/s with 2,048 words, 42 with 8,192 (docs/experiments.md)."""
-SMOOTHED_COUNTS = 0.75
-"""Power of the counts from which negatives are drawn, as in word2vec: rare words get a chance."""
+SMOOTHED_COUNTS = 0.75  # power of the counts that negatives are drawn by, as in word2vec
 
 # Cross-entropy over a slice of rows at a time, with its gradient computed in the same pass.
 # Autograd would keep several (rows, words) matrices until the backward pass: for a batch of 4,096

@@ -20,8 +20,7 @@ from elmo.text.vocabulary import CHARACTER_IDS, PADDING, ROW_LENGTH, SHIFT, Voca
 # another way, and the vector of a word must not depend, even in its last bits, on other words.
 ROWS = 16  # words per block
 SPELLED_ROWS = 8  # spellings per block; fewer, since there are blocks for each of several lengths
-LENGTHS = (16, 24, ROW_LENGTH)
-"""Numbers of characters to which spellings are cut, if their rows are longer than that."""
+LENGTHS = (16, 24, ROW_LENGTH)  # numbers of characters to which longer rows are cut
 
 
 def in_blocks(function: Callable[..., Tensor], *tensors: Tensor, rows: int = ROWS) -> Tensor:

@@ -52,7 +52,7 @@ from elmo.files import (
 )
 from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
 from elmo.model_folder import Precision, Text
-from elmo.text.remote import several
+from elmo.text.sources import several
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 2

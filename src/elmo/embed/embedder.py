@@ -33,7 +33,7 @@ from elmo.language_model import LanguageModel
 from elmo.model_folder import WEIGHTS, Text, load_tensors, require_inside, save_tensors
 from elmo.runtime import compute_precision
 from elmo.text.batching import group_by_length
-from elmo.text.remote import iterated
+from elmo.text.sources import iterated
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS
 
@@ -47,13 +47,10 @@ if TYPE_CHECKING:
 Vectors = NDArray[np.float32]
 Precision = Literal["fp32", "bf16", "auto"]
 Dtype = Literal["float32", "bfloat16"] | Precision | torch.dtype
-OnTexts = Callable[[int, int], None]
-"""Called after each batch with the number of texts and of words in it."""
+OnTexts = Callable[[int, int], None]  # called after each batch with its numbers of texts and words
 
-BATCHES_AT_ONCE = 4
-"""Texts are sorted by length within this many batches, which are in memory together."""
-CONTEXT_WORDS = 32
-"""The warm state is that after this many of the most frequent words: a neutral context."""
+BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
+CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neutral context
 FILE = "start_state.safetensors"
 CHECKSUM = "model_sha256"
 
@@ -66,7 +63,7 @@ class Padded(NamedTuple):
 
 
 class EncodeOptions(TypedDict, total=False):
-    """Options of every form of `Embedder.encode`, for type checkers."""
+    """Options of `Embedder.encode` that do not decide what it returns, for type checkers."""
 
     layer: Layer
     pooling: str
@@ -201,12 +198,7 @@ class Embedder:
 
     @overload
     def encode(
-        self,
-        texts: str,
-        *,
-        output: Output = "pooled",
-        convert_to: Literal["numpy"] = "numpy",
-        **options: Unpack[EncodeOptions],
+        self, texts: str, *, output: Output = "pooled", **options: Unpack[EncodeOptions]
     ) -> Vectors: ...
     @overload
     def encode(
@@ -214,18 +206,11 @@ class Embedder:
         texts: Sequence[Text],
         *,
         output: Literal["pooled"] = "pooled",
-        convert_to: Literal["numpy"] = "numpy",
         **options: Unpack[EncodeOptions],
     ) -> Vectors: ...
     @overload
     def encode(
-        self,
-        texts: Sequence[Text],
-        *,
-        output: Literal["tokens"],
-        pad: Literal[False] = False,
-        convert_to: Literal["numpy"] = "numpy",
-        **options: Unpack[EncodeOptions],
+        self, texts: Sequence[Text], *, output: Literal["tokens"], **options: Unpack[EncodeOptions]
     ) -> list[Vectors]: ...
     @overload
     def encode(
@@ -234,7 +219,6 @@ class Embedder:
         *,
         output: Literal["tokens"],
         pad: Literal[True],
-        convert_to: Literal["numpy", "torch"] = "numpy",
         **options: Unpack[EncodeOptions],
     ) -> Padded: ...
     @overload
@@ -242,8 +226,9 @@ class Embedder:
         self,
         texts: str | Sequence[Text],
         *,
+        convert_to: Literal["numpy", "torch"],
         output: Output = "pooled",
-        convert_to: Literal["torch"],
+        pad: bool = False,
         **options: Unpack[EncodeOptions],
     ) -> Any: ...
     def encode(
@@ -584,15 +569,13 @@ def pool(vectors: Tensor, poolings: Sequence[str]) -> Tensor:
     """Pool the words of one text, (..., words, dim), into (..., poolings * dim); zeros if none."""
     if not vectors.shape[-2]:
         return vectors.new_zeros(*vectors.shape[:-2], len(poolings) * vectors.shape[-1])
-    parts: list[Tensor] = []
-    for pooling in poolings:
-        if pooling == "mean":
-            parts.append(vectors.mean(dim=-2))
-        elif pooling == "max":
-            parts.append(vectors.amax(dim=-2))
-        else:
-            parts.append(vectors[..., 0 if pooling == "first" else -1, :])
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
+        "mean": lambda words: words.mean(dim=-2),
+        "max": lambda words: words.amax(dim=-2),
+        "first": lambda words: words[..., 0, :],
+        "last": lambda words: words[..., -1, :],
+    }
+    return torch.cat([functions[pooling](vectors) for pooling in poolings], dim=-1)
 
 
 def padded(vectors: Sequence[Vectors], row_shape: tuple[int, ...]) -> Padded:
@@ -725,12 +708,9 @@ class Pace:
     """Counts texts and words, and reports speed and time left to a listener."""
 
     def __init__(self, listener: Listener, total: int | None, done: int = 0) -> None:
-        self._listener = listener
-        self._total = total
-        self._before = done
-        self._texts = done
-        self._tokens = 0
-        self._since = time.monotonic()
+        self._listener, self._total = listener, total
+        self._before = self._texts = done
+        self._tokens, self._since = 0, time.monotonic()
 
     def add(self, texts: int, tokens: int) -> None:
         self._texts += texts

@@ -94,8 +94,7 @@ class EmbeddedFile:
     tokens: int
     dim: int
     empty: tuple[int, ...] = ()  # indices, from 0, of the texts without words
-    unknown_rate: float | None = None
-    """Fraction of the words that the model does not know; None if it has no vocabulary."""
+    unknown_rate: float | None = None  # of the words; None if the model has no vocabulary
 
 
 def check_vector_file(path: Path, *, words: bool = False) -> None:
@@ -128,19 +127,10 @@ def embed_text(
     fresh: bool = False,
     progress: Listener | None = None,
 ) -> EmbeddedFile:
-    """Write the vectors of the texts in files to a vector file.
+    """Write the vectors of the texts in files to a vector file; see `Embedder.encode_files`.
 
-    The same call resumes after a kill, and the file has the same bytes as without one.
-
-    Args:
-        embedder: The model.
-        sources: Files, folders, patterns, '-' (standard input) or 'ag_news'.
-        out: The file to write; its suffix chooses the format.
-        config: Layer, pooling and so on. Default: pooled vectors of the layer mix.
-        read: How to find the text in the files.
-        fresh: Start over, rather than resume what an earlier call left unfinished.
-        progress: Called with a `Progress` after every batch. The number of texts is not known
-            before the end, because the sources are read only once.
+    The same call resumes after a kill, and the file has the same bytes as without one. Progress
+    does not tell the number of texts, because the sources are read only once.
     """
     out, config, read = Path(out), config or EncodeConfig(), read or ReadOptions()
     folder = Path(f"{out}.unfinished")
@@ -180,8 +170,8 @@ def embed_text(
             with closing(Journal(folder, job, encoder.row_shape)) as journal:
                 documents = read_documents(files, read)
                 journal.skip_texts(documents)
-                if carried:
-                    encoder.state = journal.load_state(encoder.model)
+                if carried and (path := journal.state).exists():
+                    encoder.state = state_of_tensors(load_tensors(path), encoder.model, path)
                 pace = None if progress is None else Pace(progress, None, journal.texts)
                 texts = tokenised(embedder.loaded, documents, first=journal.texts)
                 for chunk in chunks_of(texts, TOKENS_PER_CHUNK, config.slots):
@@ -226,15 +216,9 @@ class Journal:
 
     LOCK, PROGRESS, FINISHED = ".lock", "progress.json", "finished"
     COLUMNS = MappingProxyType(
-        {
-            "vectors": "<f4",
-            "lengths": "<i8",
-            "texts": "|u1",
-            "text_sizes": "<i8",
-            "words": "|u1",
-            "word_sizes": "<i8",
-        }
-    )
+        {"vectors": "<f4", "lengths": "<i8", "texts": "|u1", "text_sizes": "<i8", "words": "|u1",
+         "word_sizes": "<i8"}
+    )  # fmt: skip
 
     def __init__(self, folder: Path, job: Json, row_shape: tuple[int, ...]) -> None:
         self.folder, self.job, self.row_shape = folder, job, row_shape
@@ -267,11 +251,9 @@ class Journal:
                     "or delete the folder, to start over"
                 )
 
-    def load_state(self, model: BiLM) -> BiLMState | None:
-        path = self._state_path()
-        return state_of_tensors(load_tensors(path), model, path) if path.exists() else None
-
-    def _state_path(self) -> Path:
+    @property
+    def state(self) -> Path:
+        """Where the state after the last text is, if it is carried."""
         return self.folder / f"state-{self.texts}.safetensors"
 
     def append(
@@ -293,11 +275,11 @@ class Journal:
             file.write(columns[name])
             file.flush()
             os.fsync(file.fileno())
-        outdated = self._state_path()
+        outdated = self.state
         self.texts += len(chunk)
         self.tokens += sum(lengths)
         if state is not None:
-            save_tensors(self._state_path(), state.tensors())
+            save_tensors(self.state, state.tensors())
         sizes = {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
         record = {"texts": self.texts, "tokens": self.tokens, "bytes": sizes, "job": self.job}
         write_json(self.folder / self.PROGRESS, record)
@@ -326,11 +308,7 @@ class Journal:
                 file.close()
 
     def finish(self, out: Path) -> list[int]:
-        """Write the file `out`, which appears complete or not at all.
-
-        Returns:
-            The indices of the texts without words.
-        """
+        """Write the file `out`, complete or not at all; the indices of the texts without words."""
         columns = self.columns()
         lengths, rows = columns["lengths"], len(columns["vectors"])
         expected = self.texts if self.pooled else int(lengths.sum())
@@ -477,11 +455,8 @@ def embed_words(
 ) -> EmbeddedFile:
     """Write the token layer's vectors of single words, without context.
 
-    Args:
-        embedder: The model.
-        out: The file to write; official programs and `Embedder.from_official` read .hdf5 and .h5.
-        words: A vocabulary file with one word per line, or the words. Default: the model's own.
-        progress: Called with a `Progress` after every batch.
+    Official programs and `Embedder.from_official` read an `out` of .hdf5 or .h5. `words` are a file
+    with one per line, or the words; default: the model's own.
     """
     out, model = Path(out), embedder.model
     check_vector_file(out, words=True)

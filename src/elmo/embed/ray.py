@@ -30,8 +30,7 @@ BOOKED_CPUS = 0.01
 """What a worker books of a core, though it uses one: if all cores were booked for as long as
 workers live, none would be left to read and write, and all would wait for ever."""
 
-File = Source | str
-"""A local file, or an address that fsspec knows, such as s3://…; any process can read either."""
+File = Source | str  # or an address that fsspec knows, such as s3://…; any process can read either
 
 
 class EmbeddedFolder(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.config import SHIPPED
 from elmo.embed.config import EncodeConfig, Layer, Start
 from elmo.embed.embedder import Dtype, Embedder, Vectors
-from elmo.text.remote import several
+from elmo.text.sources import several
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, TransformerMixin

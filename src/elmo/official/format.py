@@ -40,8 +40,7 @@ WEIGHTS = "weights.hdf5"
 VOCABULARY = "vocab.txt"
 DATASET = "embedding"  # the dataset of word vectors, in a word model or in a file of token vectors
 STAGE = "official"  # where our config.json keeps the options an official model came with
-OURS = "elmo"
-"""Where options.json keeps what only we know, the tokenizer; the original programs ignore it."""
+OURS = "elmo"  # where options.json keeps our tokenizer; the original programs ignore it
 Array = NDArray[np.float32]
 
 
@@ -253,8 +252,7 @@ class CharacterOptions:
     filters: tuple[tuple[int, int], ...]
     activation: Literal["relu", "tanh"]
     n_highway: int | None = 0
-    n_characters: int = CHARACTER_IDS
-    """262 where padding counts as a character (inference), 261 where not (training)."""
+    n_characters: int = CHARACTER_IDS  # 262 with padding (inference), 261 without (training)
     max_characters_per_token: int = ROW_LENGTH
 
 

@@ -16,8 +16,7 @@ from elmo.errors import UserError, require_extra
 MOST_OBJECTS = 20_000
 DEEPEST = 16
 SMALL = 64 << 20
-LARGEST_EXPANSION = 20
-"""How many times its size a compressed file may hold; weights hardly shrink at all."""
+LARGEST_EXPANSION = 20  # how many times its size a compressed file may hold; weights hardly shrink
 _KNOWN_FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 32000: "lzf"}
 _DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 

@@ -55,7 +55,7 @@ from elmo.tasks.training import (
     split_rows,
 )
 from elmo.text.config import ReadOptions
-from elmo.text.remote import iterated
+from elmo.text.sources import iterated
 
 PAIRS_AT_ONCE = 512
 """Pairs that are read together; bounds the memory."""

@@ -45,7 +45,7 @@ from elmo.tasks.tags import (
 )
 from elmo.tasks.training import Rows, TaskModel, TrainOptions, WordNetwork, WordsOnly, split_rows
 from elmo.text.config import ReadOptions
-from elmo.text.remote import iterated
+from elmo.text.sources import iterated
 
 TEXTS_AT_ONCE = 1024
 """Sentences that are tagged together; bounds the memory."""

@@ -47,8 +47,7 @@ class Layout:
     """Which token of a packed batch belongs to which text."""
 
     texts: int
-    batch_sizes: list[int]
-    """How many texts have a token at each step: never more than at the step before."""
+    batch_sizes: list[int]  # texts that have a token at each step: never more than before
     sorted_indices: Tensor  # (texts,): the texts, longest first
     unsorted_indices: Tensor  # (texts,): the rank of each text in that order
     text: Tensor  # (tokens,): the text that each token belongs to …
@@ -131,12 +130,10 @@ class Batch:
     layout: Layout
     forward: Targets
     backward: Targets
-    starts: bool = True
-    """False if the texts continue those of the previous batch, from the state after it."""
+    starts: bool = True  # False if the texts continue those of the previous batch, from its state
     rows: Rows | None = None  # the rows that these are, if they are part of a larger batch
     lengths: Sequence[int] = ()  # words per text, for a batch of whole texts
-    word_tokens: Tensor | None = None
-    """(2, words), for a batch of whole texts: the token at which each direction reads a word."""
+    word_tokens: Tensor | None = None  # (2, words): the token at which a direction reads a word
 
     @property
     def targets(self) -> int:
@@ -194,7 +191,7 @@ def pack_texts(
             carried to the next text. Then there is nothing left to predict.
     """
     shard, table = in_memory(texts, vocabulary, spelled=spelled)
-    starts, last = shard.starts, shard.ends - 1
+    starts, last = np.append(0, shard.ends[:-1]), shard.ends - 1  # of the boundaries
     lengths = last - starts - 1
     layout = Layout.of(lengths + (2 if read_end else 1))
     tokens, following = _read(shard, starts, last, layout, predict=not read_end)

@@ -48,8 +48,7 @@ from elmo.text.vocabulary import (
 
 FORMAT = 2
 TOKENS_PER_SHARD = 1 << 22
-LARGEST_LEXICON = 2_000_000
-"""Distinct words kept; words that first appear after that are unknown to every model."""
+LARGEST_LEXICON = 2_000_000  # distinct words; those that appear later are unknown to every model
 MANIFEST, LEXICON = "corpus.json", "lexicon.txt"
 Ids = NDArray[np.uint32]
 

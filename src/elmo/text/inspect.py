@@ -23,8 +23,7 @@ from elmo.text.sources import Source, read_documents
 from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
 from elmo.text.vocabulary import SPECIAL_WORDS
 
-LARGEST_COMPARED = 5_000_000
-"""Documents whose hashes are kept (80 MB); later ones are not compared with others."""
+LARGEST_COMPARED = 5_000_000  # documents that are compared; their hashes take 80 MB
 MIN_COUNTS = (1, 2, 3, 5, 10)
 MAX_SIZES = (5_000, 10_000, 20_000, 50_000, 100_000)
 FIRST_GROWTH_POINT = 1_000
@@ -71,8 +70,7 @@ class VocabularyPoint:
     min_count: int
     max_size: int | None
     size: int  # words the model can predict, the three special ones included
-    unknown_rate: float | None
-    """Fraction of the held-out words that are unknown; None if nothing is held out."""
+    unknown_rate: float | None  # of the held-out words; None if nothing is held out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,15 +91,13 @@ class CorpusReport:
     longest: int
     longest_at: str
     window: int
-    over_window: Sightings
-    """Documents that need more than one window, with the boundary each starts with."""
+    over_window: Sightings  # documents longer than a window, with the boundary they start with
     replaced: Sightings  # documents with U+FFFD, which stands for bytes that are not UTF-8
     not_utf8: list[str]  # the first fault of each file with bytes that are not UTF-8
     replaces_errors: bool  # whether such bytes are replaced, rather than stop the training
     control: Sightings  # documents with control characters or invisible ones
     html: Sightings  # documents with what looks like HTML
-    unspaced: Sightings
-    """Documents with Thai, Khmer, Burmese or Lao that stays one token per phrase."""
+    unspaced: Sightings  # documents with Thai, Khmer, Burmese or Lao, one token per phrase
     compared: int  # the first so many documents, as memory allows, were compared with each other
     exact_duplicates: int  # documents that would go if only one of each were kept
     near_duplicates: int
@@ -113,10 +109,8 @@ class CorpusReport:
     vocabulary: VocabularyPoint
     by_min_count: list[VocabularyPoint]
     by_max_size: list[VocabularyPoint]
-    growth: list[tuple[int, int]]
-    """Running words, and distinct words among them, at points twice as far apart each time."""
-    heaps_exponent: float | None
-    """The b of Heaps' law, types = a tokens^b; None where there is too little text to tell."""
+    growth: list[tuple[int, int]]  # running and distinct words, at tokens that double each time
+    heaps_exponent: float | None  # b of Heaps' law, types = a tokens^b; None of little text
 
 
 def inspect(

@@ -29,8 +29,7 @@ from elmo.files import require_regular
 from elmo.text.config import ReadOptions
 
 TEXT_COLUMN = "text"
-LONGEST_LINE = 1 << 24
-"""Bytes per line, and per field of delimited files: several times the longest novel."""
+LONGEST_LINE = 1 << 24  # bytes per line, and per field of delimited files: several long novels
 EXPANSION_RATIO, EXPANSION_FLOOR = 200, 1 << 28
 """A compressed file may hold 200 times its size (text: 3 to 10 times), but at least 256 MiB."""
 

@@ -1,4 +1,4 @@
-"""Text that is elsewhere: fsspec addresses, data sets of the Hugging Face hub, lists in memory.
+"""Text that is elsewhere: fsspec addresses, data sets of the Hugging Face hub.
 
 Each becomes a file in the cache, since training reads its text several times and a resumed job must
 find the same text again. Nothing is fetched unless an address or a name asks for it.
@@ -10,14 +10,12 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import Any
 
 from elmo.errors import UserError, require_extra
-from elmo.files import atomic_write, cache_folder, temporary_path
+from elmo.files import atomic_write, cache_folder
 
 HUB = "hf:"
 ROWS_AT_ONCE = 1000
@@ -27,8 +25,6 @@ Address = str
 log = logging.getLogger(__name__)
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_NAMED = re.compile(r"-|ag_news(:\w+)?|hf:\S+")
-_PATH = re.compile(r"\S*[/\\*?]\S*|\S+\.\w{1,8}")
 
 
 def is_address(name: str) -> bool:
@@ -113,100 +109,3 @@ def fetch_dataset(name: str) -> Path:
                     record = dict(zip(columns, values, strict=True))
                     stream.write(json.dumps(record, ensure_ascii=False) + "\n")
     return file
-
-
-# What a function of ours was given: texts, or the names of their files.
-
-
-def are_sources(texts: object) -> TypeGuard[str | Sequence[str | Path]]:
-    """Whether these are names of files rather than texts.
-
-    They are if each of them is a `Path`, a file or folder that exists, '-', 'ag_news', 'hf:…', or
-    has no white space and looks like a path (a slash, a pattern, a suffix) or an address.
-    """
-    if isinstance(texts, str | Path):
-        return _is_source(texts)
-    if not isinstance(texts, list | tuple) or not texts:
-        return False
-    return all(map(_is_source, cast("Sequence[object]", texts)))
-
-
-def _is_source(item: object) -> bool:
-    if not isinstance(item, str):
-        return isinstance(item, Path)
-    named = _NAMED.fullmatch(item) or is_address(item) or _PATH.fullmatch(item)
-    try:
-        return named is not None or (0 < len(item) < 256 and Path(item).exists())
-    except (OSError, ValueError):
-        return False
-
-
-def text_sources(texts: object, cache: Path | None = None) -> list[str]:
-    """The names of files as they are; texts as a file in the cache, named by its content.
-
-    Args:
-        texts: What `are_sources` tells apart. One string alone is the name of a source. Texts are
-            strings, or lists of words, which are written with spaces between them.
-        cache: Default: $ELMO_CACHE, or ~/.cache/elmo.
-    """
-    if isinstance(texts, str | Path):
-        return [str(texts)]
-    if are_sources(texts):
-        return [str(name) for name in texts]
-    folder = (cache or cache_folder()) / "texts"
-    folder.mkdir(parents=True, exist_ok=True)
-    digest, count = hashlib.sha256(), 0
-    temporary = temporary_path(folder / "texts.jsonl")
-    try:
-        with temporary.open("wb") as stream:
-            for text in _strings(texts):
-                line = json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n"
-                digest.update(line)
-                stream.write(line)
-                count += 1
-        if not count:
-            raise UserError("no text was given; expected a list of texts, or the names of files")
-        file = folder / f"{digest.hexdigest()[:20]}.jsonl"
-        if not file.exists():  # an older file keeps its time, which a resumed run compares
-            temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return [str(file)]
-
-
-def iterated(texts: Any) -> Iterator[Any]:
-    """The texts of a call one by one; what is no collection of texts is an error."""
-    if isinstance(texts, str):
-        raise UserError("expected several texts, got one string; put it in a list: [text]")
-    if hasattr(texts, "columns"):
-        raise UserError("expected one column of texts, such as df['text'], got a whole table")
-    with suppress(TypeError):
-        if not isinstance(texts, bytes):
-            return iter(texts)
-    raise UserError(f"expected a list of texts, got {type(texts).__name__}: {texts!r:.60}")
-
-
-def several(texts: Any) -> list[Any]:
-    """The texts of a call."""
-    return list(iterated(texts))
-
-
-def checked_words(text: Any) -> list[str]:
-    """The words of a text that was cut into words already."""
-    words: list[Any] | None = None
-    with suppress(TypeError):
-        words = None if isinstance(text, bytes) else list(text)
-    if words is None:
-        kind = type(text).__name__
-        raise UserError(f"expected a string or a list of words, got {kind}: {text!r:.60}")
-    if wrong := [word for word in words if not isinstance(word, str)]:
-        raise UserError(f"expected words, got {type(wrong[0]).__name__}: {wrong[0]!r:.60}")
-    return words
-
-
-def _strings(texts: object) -> Iterator[str]:
-    for number, text in enumerate(iterated(texts)):
-        try:
-            yield text if isinstance(text, str) else " ".join(checked_words(text))
-        except UserError as error:
-            raise UserError(f"text {number}: {error}") from None

@@ -6,31 +6,23 @@ import atexit
 import difflib
 import glob
 import hashlib
+import json
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeGuard, cast
 
 from elmo.errors import UserError
-from elmo.files import expanded
-from elmo.text import readers
+from elmo.files import cache_folder, expanded, temporary_path
+from elmo.text import readers, remote
 from elmo.text.config import ReadOptions
 from elmo.text.readers import content_suffix
-from elmo.text.remote import are_sources
-
-__all__ = [
-    "ReadOptions",
-    "Source",
-    "are_sources",
-    "first_row",
-    "read_columns",
-    "read_documents",
-    "resolve",
-]
 
 AG_NEWS = "ag_news"
 log = logging.getLogger(__name__)
@@ -60,6 +52,8 @@ _FORMATS: dict[str, Format] = {
 }
 # Files of these kinds would pass as lines of text without being it.
 _REFUSED = {".json", ".zip", ".tar", ".tgz", ".pdf", ".docx", ".xlsx"}
+_NAMED = re.compile(r"-|ag_news(:\w+)?|hf:\S+")
+_PATH = re.compile(r"\S*[/\\*?]\S*|\S+\.\w{1,8}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +155,6 @@ def _resolve_one(name: str) -> list[Source]:
 
         return [Source(name=name, path=locate(name), format="ag_news")]
     if ":" in name:  # hf:…, or the scheme of an address
-        from elmo.text import remote
-
         if name.startswith(remote.HUB):
             return [replace(_file(remote.fetch_dataset(name)), name=name)]
         if remote.is_address(name):
@@ -289,3 +281,100 @@ def _files_below(folder: Path) -> list[Path]:
             "name files of another kind one by one"
         )
     return readable
+
+
+# What a function of ours was given: texts, or the names of their files.
+
+
+def are_sources(texts: object) -> TypeGuard[str | Sequence[str | Path]]:
+    """Whether these are names of files rather than texts.
+
+    They are if each of them is a `Path`, a file or folder that exists, '-', 'ag_news', 'hf:…', or
+    has no white space and looks like a path (a slash, a pattern, a suffix) or an address.
+    """
+    if isinstance(texts, str | Path):
+        return _is_source(texts)
+    if not isinstance(texts, list | tuple) or not texts:
+        return False
+    return all(map(_is_source, cast("Sequence[object]", texts)))
+
+
+def _is_source(item: object) -> bool:
+    if not isinstance(item, str):
+        return isinstance(item, Path)
+    named = _NAMED.fullmatch(item) or remote.is_address(item) or _PATH.fullmatch(item)
+    try:
+        return named is not None or (0 < len(item) < 256 and Path(item).exists())
+    except (OSError, ValueError):
+        return False
+
+
+def text_sources(texts: object, cache: Path | None = None) -> list[str]:
+    """The names of files as they are; texts as a file in the cache, named by its content.
+
+    Args:
+        texts: What `are_sources` tells apart. One string alone is the name of a source. Texts are
+            strings, or lists of words, which are written with spaces between them.
+        cache: Default: $ELMO_CACHE, or ~/.cache/elmo.
+    """
+    if isinstance(texts, str | Path):
+        return [str(texts)]
+    if are_sources(texts):
+        return [str(name) for name in texts]
+    folder = (cache or cache_folder()) / "texts"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, count = hashlib.sha256(), 0
+    temporary = temporary_path(folder / "texts.jsonl")
+    try:
+        with temporary.open("wb") as stream:
+            for text in _strings(texts):
+                line = json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n"
+                digest.update(line)
+                stream.write(line)
+                count += 1
+        if not count:
+            raise UserError("no text was given; expected a list of texts, or the names of files")
+        file = folder / f"{digest.hexdigest()[:20]}.jsonl"
+        if not file.exists():  # an older file keeps its time, which a resumed run compares
+            temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return [str(file)]
+
+
+def iterated(texts: Any) -> Iterator[Any]:
+    """The texts of a call one by one; what is no collection of texts is an error."""
+    if isinstance(texts, str):
+        raise UserError("expected several texts, got one string; put it in a list: [text]")
+    if hasattr(texts, "columns"):
+        raise UserError("expected one column of texts, such as df['text'], got a whole table")
+    with suppress(TypeError):
+        if not isinstance(texts, bytes):
+            return iter(texts)
+    raise UserError(f"expected a list of texts, got {type(texts).__name__}: {texts!r:.60}")
+
+
+def several(texts: Any) -> list[Any]:
+    """The texts of a call."""
+    return list(iterated(texts))
+
+
+def checked_words(text: Any) -> list[str]:
+    """The words of a text that was cut into words already."""
+    words: list[Any] | None = None
+    with suppress(TypeError):
+        words = None if isinstance(text, bytes) else list(text)
+    if words is None:
+        kind = type(text).__name__
+        raise UserError(f"expected a string or a list of words, got {kind}: {text!r:.60}")
+    if wrong := [word for word in words if not isinstance(word, str)]:
+        raise UserError(f"expected words, got {type(wrong[0]).__name__}: {wrong[0]!r:.60}")
+    return words
+
+
+def _strings(texts: object) -> Iterator[str]:
+    for number, text in enumerate(iterated(texts)):
+        try:
+            yield text if isinstance(text, str) else " ".join(checked_words(text))
+        except UserError as error:
+            raise UserError(f"text {number}: {error}") from None

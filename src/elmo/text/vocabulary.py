@@ -29,10 +29,8 @@ SPELLING = "spelling.json"  # next to vocabulary.txt, if a model spells words by
 class Spelling:
     """How ELMoForManyLangs spells: by code points with ids of their own, not by UTF-8 bytes."""
 
-    longest_word: int | None
-    """Words are cut to this many code points, also before they are looked up."""
-    characters: tuple[str, ...] = ()
-    """By id, the six marks first; empty for a model that reads whole words only."""
+    longest_word: int | None  # words are cut to so many code points, also to be looked up
+    characters: tuple[str, ...] = ()  # by id, the marks first; none for a model of whole words
 
     MARKS = ("<pad>", "<bow>", "<eow>", "<bos>", "<eos>", "<oov>")
 

@@ -26,8 +26,7 @@ Floats = NDArray[np.float32]
 class _Header(NamedTuple):
     format: Literal["text", "binary", "glove"]
     size: int
-    announced: int
-    """Vectors that the first line announces; 0 for GloVe's files, which have no such line."""
+    announced: int  # vectors that the first line announces; 0 for GloVe, which has no such line
 
 
 def read_word_vectors(path: Path, vocabulary: Vocabulary) -> dict[int, Floats]:

@@ -24,12 +24,9 @@ from elmo.errors import UserError
 
 T = TypeVar("T")
 
-STEP_TIMEOUT = timedelta(minutes=10)
-"""How long one step of another process may take before it is taken for dead."""
-WORK_TIMEOUT = timedelta(days=7)
-"""How long the others wait while one process works for all, for example prepares the text."""
-BUCKET_ELEMENTS = 6 << 20
-"""Gradients are summed in buckets of about this size (25 MB), as DistributedDataParallel does."""
+STEP_TIMEOUT = timedelta(minutes=10)  # after which another process is taken for dead
+WORK_TIMEOUT = timedelta(days=7)  # for work of one for all, such as preparing the text
+BUCKET_ELEMENTS = 6 << 20  # gradients summed at a time (25 MB), as in DistributedDataParallel
 
 
 @dataclass(frozen=True)

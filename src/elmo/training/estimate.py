@@ -26,8 +26,7 @@ BYTES = 4
 MOMENTS: dict[OptimizerName, int] = {"adamw": 2, "adagrad": 1, "sgd": 1}
 DISTINCT_FRACTION = 0.4  # distinct words among the tokens of a batch, as a rule of thumb
 RUNTIME_BYTES = 400 << 20  # memory of Python and PyTorch before there is a model
-SMALL_FRACTION = 1 / 4
-"""The part of a batch that is timed first, and alone if a whole one takes too long."""
+SMALL_FRACTION = 1 / 4  # of a batch is timed first, and alone if a whole one takes too long
 
 
 @dataclass(frozen=True, kw_only=True)

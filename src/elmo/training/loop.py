@@ -44,11 +44,9 @@ from elmo.training.config import PretrainConfig, TrainingConfig, learning_rate
 from elmo.training.distributed import World, sum_gradients
 
 SECONDS_BETWEEN_REPORTS = 1.0
-SPEED_SMOOTHING = 0.9
-"""Weight of past reports in the speed from which the remaining time is estimated."""
+SPEED_SMOOTHING = 0.9  # weight of past reports in the speed that gives the remaining time
 CARRIED = "carried."  # prefix of the LSTM states among the tensors of a checkpoint
-HELD_OUT_ORDER = (0,)
-"""Seed that shuffles the held-out texts, so that an evaluation of some of them is a fair one."""
+HELD_OUT_ORDER = (0,)  # seed that shuffles held-out texts: an evaluation of some is a fair one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +61,7 @@ class Position:
     best_perplexity: float | None = None
     best_step: int = 0
     worse_evaluations: int = 0  # evaluations since the best one
-    frozen_perplexity: float | None = None
-    """Held-out perplexity at the end of the frozen start, when only the softmax had learned."""
+    frozen_perplexity: float | None = None  # held-out, when only the softmax had learned
     finished: bool = False
 
     def is_over(self, settings: TrainingConfig) -> bool:
@@ -100,13 +97,12 @@ class StepReport:
     seconds_left: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class EvaluationReport:
     position: Position
     evaluation: Evaluation
     is_best: bool
-    ends_freeze: bool = False
-    """Whether only the softmax has learned so far, and the whole model does from here on."""
+    ends_freeze: bool = False  # only the softmax has learned so far, now the whole model does
 
     @property
     def step(self) -> int:
@@ -121,40 +117,25 @@ class Checkpoint(NamedTuple):
     position: Position
     weights: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
-    state: BiLMState | None
-    """The LSTM states of all rows of a batch, where texts continue in the next one."""
+    state: BiLMState | None  # of all rows of a batch, where texts continue in the next one
 
 
 def train(
-    model: BiLM,
+    model: BiLM,  # on its device; changed in place
     corpus: Corpus,
     config: PretrainConfig,
     *,
-    checkpoints: Path,
-    checkpoint: Checkpoint | None,
-    keep_best: Callable[[Position, Evaluation | None], None],
-    report: Listener,
-    stop: Callable[[], bool],
+    checkpoints: Path,  # folder for them
+    checkpoint: Checkpoint | None,  # where to resume; None starts with the model as it is
+    keep_best: Callable[[Position, Evaluation | None], None],  # called with each best model so far
+    report: Listener,  # called about once per second, and after each evaluation
+    stop: Callable[[], bool],  # whether to save a checkpoint and return after this step
     world: World,
 ) -> Position:
-    """Train until all epochs are done, patience runs out, or `stop()` is true.
+    """Train until all epochs are done, patience runs out, or `stop()` is true; how far the run is.
 
     All processes of the world run this function: each reads its rows of every batch, and they
     decide together when to report, save and stop. So the result does not depend on their number.
-
-    Args:
-        model: on its device; changed in place.
-        corpus: the prepared text.
-        config: all settings of the run.
-        checkpoints: folder for checkpoints.
-        checkpoint: where to resume; None starts with the model as it is.
-        keep_best: called with every model that is the best so far.
-        report: called about once per second, and after each evaluation.
-        stop: whether to save a checkpoint and return after this step.
-        world: the processes that train together.
-
-    Returns:
-        How far the run is; `finished` says whether it is complete.
     """
     settings = config.training
     optimizer = build_optimizer(model, settings)
@@ -246,11 +227,7 @@ def train(
                 is_best = position.best_step == position.step
                 if is_best:
                     keep_best(position, evaluation)
-                report(
-                    EvaluationReport(
-                        position=position, evaluation=evaluation, is_best=is_best, ends_freeze=thaws
-                    )
-                )
+                report(EvaluationReport(position, evaluation, is_best, thaws))
                 meter.restart()
             if position.has_lost_patience(settings.patience):
                 break
@@ -386,13 +363,9 @@ def load(folder: Path, device: str = "cpu") -> Checkpoint | None:
     if newest is None:
         return None
     position, tensors = newest
-    optimizer: dict[str, Tensor] = {}
-    carried: dict[str, Tensor] = {}
-    for name, tensor in tensors.get("training", {}).items():
-        if name.startswith(CARRIED):
-            carried[name.removeprefix(CARRIED)] = tensor.to(device)
-        else:
-            optimizer[name] = tensor
+    optimizer = dict(tensors.get("training", {}))
+    names = [name for name in optimizer if name.startswith(CARRIED)]
+    carried = {name.removeprefix(CARRIED): optimizer.pop(name).to(device) for name in names}
     state = BiLMState.from_tensors(carried) if carried else None
     return Checkpoint(position, tensors.get("weights", {}), optimizer, state)
 

@@ -8,9 +8,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -59,8 +60,7 @@ from elmo.training.config import PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
 from elmo.training.loop import HELD_OUT_ORDER, Listener, Position, Report, StepReport
 
-STAGES = ("read", "vocabulary", "batching", "training")
-"""Settings in config.json besides those of the model and the tokenizer."""
+STAGES = ("read", "vocabulary", "batching", "training")  # in config.json, with model and tokenizer
 CHECKPOINTS, LOG, TENSORBOARD = "checkpoints", "log.jsonl", "tensorboard"
 FROZEN_SHARE = 0.2
 GENTLE_RATE = 1e-3  # peak learning rate for an official model, which others have trained for weeks
@@ -85,8 +85,7 @@ class RunConfig:
     """SHA-256 of vocabulary.txt."""
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """The outcome of one session of a run."""
 
     folder: Path
@@ -117,36 +116,16 @@ def pretrain(
     on_documents: Callable[[int], None] | None = None,
     command: str = "",
 ) -> Result:
-    """Train a biLM on text and write it to a folder; the same call resumes an interrupted run.
+    """Train a biLM on text and write it to a folder: `elmo.pretrain`, on files alone.
 
     A resumed run ends with the same weights, bit for bit, as one that was never interrupted. A
     finished run is trained longer by a call with more `epochs`: the learning rate then follows the
     schedule of the longer training.
 
     Args:
-        sources: files, patterns, folders, "-" or "ag_news".
-        out: a new or empty folder, or that of the run to resume.
-        config: all settings; default: `PretrainConfig()`, or those of the model in `init_from`.
-        held_out: sources for evaluation; default: a fraction of the texts.
-        init_from: a model folder whose weights the run starts from.
-        word_vectors: a file of vectors to initialise the word embedding from.
-        fresh: start over, deleting the run that the folder holds.
-        device: "cpu", "cuda", "cuda:1", …
-        cache: folder for prepared text; default: $ELMO_CACHE or ~/.cache/elmo.
-        custom_tokenizer: the function of a `custom` tokenizer.
         world: the processes that train together; all of them make the same call.
-        on_report: called with every report.
         on_documents: called with the number of documents read while the text is prepared.
         command: for the model card.
-
-    Raises:
-        UserError: the folder holds something else, or a run that was started with other settings
-            or on other text.
-
-    Example:
-        >>> result = pretrain("news.txt", "runs/news", PRESETS["quick"])  # doctest: +SKIP
-        >>> result.finished, result.position.best_perplexity  # doctest: +SKIP
-        (True, 84.1)
     """
     config = config or (PretrainConfig() if init_from is None else settings_of(init_from))
     check(config)
@@ -251,11 +230,12 @@ def _run(
         torch.get_num_threads(),
     )  # fmt: skip
 
-    write_log = JsonLog(folder / LOG, step) if world.is_first else None
+    if world.is_first:
+        shorten_log(folder / LOG, step)
 
     def tell_all(report: Report) -> None:
-        if write_log is not None:
-            write_log(report)
+        if world.is_first:
+            append_log(folder / LOG, report)
             if on_report is not None:
                 on_report(report)
 
@@ -535,35 +515,28 @@ def adopt(model: BiLM, other: BiLM) -> None:
 # What a run writes for its readers: log.jsonl and the model card.
 
 
-class JsonLog:
-    """Appends every report to log.jsonl.
-
-    A resumed run repeats what followed its checkpoint, so later lines, and a line cut short by a
-    crash, are removed first.
-    """
-
-    def __init__(self, path: Path, resumed_at: int) -> None:
-        self._path = path
-        lines: list[str] = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            try:
-                if json.loads(line)["step"] > resumed_at:
-                    break
-            except json.JSONDecodeError:
+def shorten_log(path: Path, resumed_at: int) -> None:
+    """Remove what a resumed run will repeat, and a line cut short by a crash."""
+    if not path.exists():
+        return
+    lines: list[str] = []
+    with suppress(json.JSONDecodeError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if json.loads(line)["step"] > resumed_at:
                 break
             lines.append(line + "\n")
-        if path.exists():
-            write_text(path, "".join(lines))
+    write_text(path, "".join(lines))
 
-    def __call__(self, report: Report) -> None:
-        kind = "step" if isinstance(report, StepReport) else "evaluation"
-        entry = {"kind": kind, "time": round(time.time(), 3), "step": report.step}
-        entry |= asdict(report)
-        try:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(entry) + "\n")
-        except OSError as error:
-            raise explained(error, self._path) from error
+
+def append_log(path: Path, report: Report) -> None:
+    """Append a report, with its kind and time, as a line of JSON."""
+    kind = "step" if isinstance(report, StepReport) else "evaluation"
+    entry = {"kind": kind, "time": round(time.time(), 3), "step": report.step, **asdict(report)}
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        raise explained(error, path) from error
 
 
 def bilm_card(
@@ -579,13 +552,11 @@ def bilm_card(
     case = "lower-cased" if config.tokenizer.lowercase else "case kept"
     quality = "No text was held out, so nothing is known of its quality.\n"
     if evaluation is not None:
+        both = {"forward": evaluation.forward, "backward": evaluation.backward}
         rows = "\n".join(
             f"| {name} | {metrics.perplexity:.2f} | {metrics.accuracy:.4f} | "
             f"{metrics.top5_accuracy:.4f} |"
-            for name, metrics in (
-                ("forward", evaluation.forward),
-                ("backward", evaluation.backward),
-            )
+            for name, metrics in both.items()
         )
         quality = f"""## Held-out text, full softmax (best model, step {position.best_step:,})
 
