@@ -122,20 +122,15 @@ def read_slots(path: Path) -> list[Slot]:
     JSON holds a list of sentences or, for several slots, a list of such lists of equal length,
     whose sentences may be lists of words; any other file holds one sentence per line.
     """
-    slots: list[Slot]
     if path.suffix == ".json":
         content: Any = read_json(path, LARGEST_FILE)
-        if _first(_first(_first(content))) is not None:
-            words_type = cast("Any", tuple[tuple[tuple[str, ...], ...], ...])
-            slots = [list(slot) for slot in from_json(words_type, content, str(path))]
-        else:
-            slots_type = cast("Any", tuple[tuple[str, ...], ...])
-            one_slot = isinstance(_first(content), str)
-            texts = from_json(slots_type, [content] if one_slot else content, str(path))
-            slots = [[text.split() for text in slot] for slot in texts]
     else:
-        lines = read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")
-        slots = [[text.split() for text in lines]]
+        content = read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")
+    text_type: Any = tuple[str, ...] if _first(_first(_first(content))) is not None else str
+    slots_type: Any = tuple[tuple[text_type, ...], ...]
+    one_slot = isinstance(_first(content), str)
+    texts = from_json(slots_type, [content] if one_slot else content, str(path))
+    slots = [[text.split() if text_type is str else text for text in slot] for slot in texts]
     if not slots or not slots[0] or any(not words for slot in slots for words in slot):
         raise UserError(f"{path}: expected sentences with words, but there is none or an empty one")
     if len({len(slot) for slot in slots}) > 1:
