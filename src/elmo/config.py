@@ -88,12 +88,8 @@ def from_json(cls: type[T], data: object, where: str) -> T:
     """Build settings from JSON; every problem is reported at once.
 
     Problems are unknown and missing keys, wrong types and numbers outside their `Range`; and, if
-    the types are right, what the method `problems()` of the settings yields.
-
-    Args:
-        cls: A dataclass whose fields are scalars, literals, tuples or such dataclasses.
-        data: What `json.load` returned.
-        where: Names the origin of `data` in error messages, such as a file.
+    the types are right, what the method `problems()` of the settings yields. Fields are scalars,
+    literals, tuples or such dataclasses; `where` names the origin of `data`, such as a file.
     """
     settings, problems = _build(cls, data, where)
     if problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -68,12 +68,9 @@ class Evaluation:
 class _Tally:
     def __init__(self, vocabulary: int, *, confusions: bool = False) -> None:
         self.confused: Counter[int] | None = Counter() if confusions else None
-        self.loss = 0.0
-        self.targets = 0
-        self.top5 = 0
-        self.true = np.zeros(vocabulary, np.int64)
-        self.predicted = np.zeros(vocabulary, np.int64)
-        self.right = np.zeros(vocabulary, np.int64)
+        self.loss, self.targets, self.top5 = 0.0, 0, 0
+        # How often each word is the target, is predicted, and is predicted rightly.
+        self.true, self.predicted, self.right = np.zeros((3, vocabulary), np.int64)
 
     def add(self, model: BiLM, states: Tensor, targets: Targets) -> None:
         """Predict from (targets, width) states, in slices: (targets, words) is too much memory."""
@@ -198,18 +195,19 @@ def averaged(evaluation: Evaluation) -> DirectionMetrics:
     """The mean of both directions; the perplexity is that of their mean loss."""
     forward, backward = evaluation.forward, evaluation.backward
 
-    def mean(name: str, of: str | None = None) -> float:
-        pair = (forward, backward) if of is None else (getattr(forward, of), getattr(backward, of))
-        return sum(getattr(metrics, name) for metrics in pair) / 2
+    def mean(a: Averages, b: Averages) -> Averages:
+        pairs = zip(astuple(a), astuple(b), strict=True)
+        return Averages(*((left + right) / 2 for left, right in pairs))
 
+    loss = (forward.loss + backward.loss) / 2
     return DirectionMetrics(
         targets=(forward.targets + backward.targets) // 2,
-        loss=mean("loss"),
-        perplexity=perplexity(mean("loss")),
-        accuracy=mean("accuracy"),
-        top5_accuracy=mean("top5_accuracy"),
-        macro=Averages(*(mean(name, "macro") for name in ("precision", "recall", "f1"))),
-        weighted=Averages(*(mean(name, "weighted") for name in ("precision", "recall", "f1"))),
+        loss=loss,
+        perplexity=perplexity(loss),
+        accuracy=(forward.accuracy + backward.accuracy) / 2,
+        top5_accuracy=(forward.top5_accuracy + backward.top5_accuracy) / 2,
+        macro=mean(forward.macro, backward.macro),
+        weighted=mean(forward.weighted, backward.weighted),
     )
 
 

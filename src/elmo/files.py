@@ -121,9 +121,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
 def claim_folder(folder: Path, *, ours: bool = False) -> None:
     """Make a folder and mark it as ours; one that holds files of the user is refused.
 
-    Args:
-        folder: New, empty, or claimed before.
-        ours: It is known to be ours from before there were marks, by what is in it.
+    `ours`: it is known to be ours from before there were marks, by what is in it.
     """
     mark = folder / MARK
     try:
@@ -164,10 +162,7 @@ def writing(path: Path) -> Generator[None]:
 def locked(path: Path, busy: str, *, wait: bool = False) -> Generator[None]:
     """Hold the lock file `path`; it is released when the process ends, however it ends.
 
-    Args:
-        path: The lock file, created if need be, never followed as a link nor truncated.
-        busy: What to tell the user if another process holds the lock.
-        wait: Log `busy` and wait for the other process, rather than raise it as a `UserError`.
+    If another process holds it, `busy` is raised as a `UserError` or, with `wait`, logged.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

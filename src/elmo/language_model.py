@@ -43,7 +43,7 @@ from elmo.model_folder import (
 )
 from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
 from elmo.text.config import Batching, ReadOptions
-from elmo.text.sources import are_sources, checked_words, iterated, read_documents, resolve, several
+from elmo.text.sources import are_sources, checked_words, iterated, read_documents, resolve
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer, build_tokenizer
 from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
 
@@ -268,7 +268,7 @@ class LanguageModel:
         """
         if isinstance(texts, str):
             return self.score([texts], batching)[0]
-        sentences = [self.words(text) for text in several(texts)]
+        sentences = [self.words(text) for text in list(iterated(texts))]
         for number, sentence in enumerate(sentences, start=1):
             if not sentence:
                 raise UserError(f"text {number} of {len(sentences)} holds no word; leave it out")
@@ -333,7 +333,7 @@ class LanguageModel:
         if k < 1:
             raise UserError(f"expected at least one candidate per blank, got {k}")
         special = len(SPECIAL_WORDS)
-        blanked = [self._split_at_blanks(text, blank) for text in several(texts)]
+        blanked = [self._split_at_blanks(text, blank) for text in list(iterated(texts))]
         sizes = [len(words) + 1 for words, _ in blanked]
         first: list[int] = (np.cumsum(sizes) - sizes).tolist() if sizes else []
         wanted = [
@@ -679,10 +679,8 @@ def model_path(name_or_path: Path | str, shipped: Path = BILM) -> Path:
 def download_model(name: Path | str, *, fresh: bool = False, forget: bool = False) -> Path | None:
     """The folder of a named model in the cache; None if nothing has this name.
 
-    Args:
-        name: A public model's name, hf:USER/REPO@REVISION, an https:// address or an archive.
-        fresh: Download again what is in the cache.
-        forget: Trust what comes now, whatever checksum was recorded at first use.
+    `fresh`: download again what is in the cache; `forget`: trust what comes now, whatever checksum
+    was recorded at first use.
     """
     from elmo.registry.cache import fetch
 

@@ -50,13 +50,6 @@ class LSTMState(NamedTuple):
     def select(self, texts: Tensor | slice) -> LSTMState:
         return LSTMState(self.output[texts], self.cell[texts])
 
-    def resized(self, texts: int) -> LSTMState:
-        more = max(0, texts - len(self.output))
-        zeros = (part.new_zeros(more, part.shape[1]) for part in self)
-        return LSTMState(
-            *(torch.cat([old[:texts], new]) for old, new in zip(self, zeros, strict=True))
-        )
-
     def followed_by(self, other: LSTMState) -> LSTMState:
         texts = len(self.output)
         return LSTMState(

@@ -61,14 +61,8 @@ class BiLMState(NamedTuple):
     def select(self, texts: Tensor | slice) -> BiLMState:
         return BiLMState(*(tuple(layer.select(texts) for layer in stack) for stack in self))
 
-    def resized(self, texts: int) -> BiLMState:
-        """The state of the first texts, or of more texts: the new ones start from zeros."""
-        return BiLMState(*(tuple(layer.resized(texts) for layer in stack) for stack in self))
-
-    def followed_by(self, other: BiLMState | None) -> BiLMState:
+    def followed_by(self, other: BiLMState) -> BiLMState:
         """This state and, for the texts after its own, that of another."""
-        if other is None:
-            return self
         return BiLMState(
             *(
                 tuple(layer.followed_by(old) for layer, old in zip(*stacks, strict=True))
@@ -224,6 +218,15 @@ class BiLM(nn.Module):
     @property
     def directions(self) -> tuple[LSTMStack, LSTMStack]:
         return self.forward_stack, self.backward_stack
+
+    def zero_state(self, texts: int) -> BiLMState:
+        """The state before the first words of texts."""
+        like, layers = torch.empty(0, device=self.device), range(self.config.layers)
+        forward, backward = self.directions
+        return BiLMState(
+            tuple(forward.layer(number).zero_state(texts, like) for number in layers),
+            tuple(backward.layer(number).zero_state(texts, like) for number in layers),
+        )
 
     def pack(self, texts: Sequence[Sequence[str]], *, read_end: bool = False) -> Batch:
         """Pack texts, each a list of words, into a batch on the model's device (`pack_texts`)."""

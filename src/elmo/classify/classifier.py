@@ -52,7 +52,7 @@ from elmo.files import (
 )
 from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
 from elmo.model_folder import Precision, Text
-from elmo.text.sources import several
+from elmo.text.sources import iterated
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = 2
@@ -334,7 +334,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """
         from elmo.classify.training import train
 
-        rows: list[Any] = several(texts)
+        rows: list[Any] = list(iterated(texts))
         names, value_of, separator = joined_labels(list(labels), len(rows))
         trained = train(
             open_model(self.model, self.device),
@@ -404,7 +404,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
     def _words(self, texts: Iterable[Text]) -> list[list[str]]:
         if not hasattr(self, "part_weights"):
             raise UserError("this classifier is not trained yet; call fit, or use from_pretrained")
-        return tokenize_texts(self.language_model, several(texts))
+        return tokenize_texts(self.language_model, list(iterated(texts)))
 
     def score(self, texts: Sequence[Text], labels: Sequence[Any]) -> float:
         """The accuracy of `predict`; of several labels per text, that of whole sets."""

@@ -523,13 +523,15 @@ class Encoder:
         for group in groups:
             batch = model.pack([texts[index] for index in group], read_end=carry)
             state = self.state
-            if state is not None and carry:  # one state per slot; new slots start from zeros
-                state = state.resized(len(group))
+            if carry:  # one state per slot; new slots start from zeros
+                zeros = model.zero_state(len(group))
+                self.state = zeros if state is None else state.followed_by(zeros)
+                state = self.state.select(slice(len(group)))
             elif state is not None:  # row 0, the warm state, once per text
                 state = state.select(torch.zeros_like(batch.layout.last))
             # Layers above the highest one asked for are computed only if their state is carried.
             outputs = model.layers(batch, state, upto=None if carry else self._layers[-1])
-            if carry:  # slots without a text keep their state
+            if carry and self.state is not None:  # slots without a text keep their state
                 self.state = outputs.state.followed_by(self.state)
             with torch.autocast(outputs.vectors.device.type, enabled=False):
                 vectors.update(zip(group, self._vectors(outputs), strict=True))

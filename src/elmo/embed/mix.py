@@ -125,9 +125,7 @@ class LayerMix(nn.Module):
             )
         if config.layer_weights is not None:
             _check_count(config.layer_weights, layers)
-        self.config = config
-        self.layers = layers
-        self.dim = dim
+        self.config, self.layers, self.dim = config, layers, dim
         self.is_sum = config.is_sum
         random = torch.Generator().manual_seed(config.mix_seed)
         self.logits: nn.Parameter | None = None
@@ -287,10 +285,8 @@ def _normalised(weights: Sequence[float]) -> Tensor:
 def _network(
     config: MixConfig, inputs: int, outputs: int, random: torch.Generator
 ) -> nn.Sequential:
-    first, last = (
-        nn.Linear(inputs, config.function_hidden),
-        nn.Linear(config.function_hidden, outputs),
-    )
+    hidden = config.function_hidden
+    first, last = nn.Linear(inputs, hidden), nn.Linear(hidden, outputs)
     for linear in (first, last):
         nn.init.xavier_uniform_(linear.weight, generator=random)
         nn.init.zeros_(linear.bias)

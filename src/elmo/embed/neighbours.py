@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 import random
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,8 +27,6 @@ from elmo.embed.embedder import (
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
 from elmo.model_folder import Text
-
-__all__ = ["Neighbour", "NeighbourConfig", "Neighbours", "find_neighbours"]
 
 DECIMALS = 6
 """To which similarities are rounded and compared. The texts a text is read together with change its
@@ -79,15 +77,9 @@ def find_neighbours(
     *,
     progress: Listener | None = None,
 ) -> Neighbours:
-    """Find the words of a corpus whose vectors point most nearly where that of a word does.
+    """Find the words of a corpus whose vectors are nearest to that of a word; `Embedder.nearest`.
 
-    Args:
-        embedder: What gives the vectors.
-        word: A word of the sentence, or its index.
-        sentence: A string or a list of words. Texts that equal it are left out.
-        corpus: Texts; those of the sample are in memory, but never all of their vectors.
-        config: How many neighbours, of which layer, among how many texts.
-        progress: Told how many texts have been read.
+    The texts of the sample are in memory, but never all of their vectors.
     """
     config = config or NeighbourConfig()
     check(config)
@@ -114,7 +106,7 @@ def find_neighbours(
 
     closest = Nearest(query, encoder.encode([query.words])[0][query.position], config)
     pace = None if progress is None else Pace(progress, len(sample))
-    words = _tokenised_sample(model, sample)
+    words = (text for idx, sampled in sample for text in tokenised(model, [sampled], first=idx))
     for chunk in chunks_of(words, BATCHES_AT_ONCE * encoder.batch_tokens):
         vectors = encoder.encode([text.words for text in chunk], pace and pace.add)
         for text, rows in zip(chunk, vectors, strict=True):
@@ -125,8 +117,7 @@ def find_neighbours(
 def draw(things: Iterable[T], size: int, seed: int) -> tuple[list[T], int]:
     """Draw `size` items, or all if there are no more; only the sample is held in memory.
 
-    Returns:
-        The sample, in the order in which its items came, and the number of all items.
+    Returns the sample, in the order in which its items came, and the number of all items.
     """
     generator = random.Random(seed)
     count = 0
@@ -142,21 +133,10 @@ def draw(things: Iterable[T], size: int, seed: int) -> tuple[list[T], int]:
     return [thing for _, _, thing in sorted(drawn, key=lambda entry: entry[1])], count
 
 
-def _tokenised_sample(
-    model: LanguageModel, texts: Iterable[tuple[int, Text]]
-) -> Iterator[TokenisedText]:
-    for number, text in texts:
-        yield from tokenised(model, [text], first=number)
-
-
 def find_word(model: LanguageModel, word: str | int, text: Text, occurrence: int = 1) -> WordInText:
-    """Find a word in a text as the model tokenizes it.
+    """Find a word, or its index, in a text as the model tokenizes it.
 
-    Args:
-        model: What tokenizes the text.
-        word: The word itself, or its index.
-        text: A string or a list of words.
-        occurrence: Which one, counted from 1, if the word is there several times.
+    `occurrence` says which one, counted from 1, if the word is there several times.
     """
     words = model.words(text)
     shown = " ".join(words) or "(none)"
@@ -188,9 +168,7 @@ class Nearest:
     """The nearest words so far: a list that stays short, however many words are compared."""
 
     def __init__(self, query: WordInText, vector: Vectors, config: NeighbourConfig) -> None:
-        self._query = query
-        self._vector = vector
-        self._config = config
+        self._query, self._vector, self._config = query, vector, config
         self._neighbours: dict[Hashable, Neighbour] = {}
         self._floor = -np.inf  # similarity of the last one, once the list is full
 

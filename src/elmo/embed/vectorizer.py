@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.config import SHIPPED
 from elmo.embed.config import EncodeConfig, Layer, Start
 from elmo.embed.embedder import Dtype, Embedder, Vectors
-from elmo.text.sources import several
+from elmo.text.sources import iterated
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, TransformerMixin
@@ -67,7 +67,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         if not hasattr(self, "embedder_"):
             self.fit([])  # nothing is learned, so an unfitted vectorizer can transform too
         vectors = self.embedder_.encode(
-            several(X),
+            list(iterated(X)),
             layer=self.layer,
             pooling=self.pooling,
             normalize=self.normalize,

@@ -58,21 +58,17 @@ def official_files(folder: Path) -> OfficialFiles:
     folder, chooses among several.
     """
     named, folder = (folder, folder.parent) if folder.is_file() else (None, folder)
-    options = [path for path in (folder / OPTIONS,) if path.is_file()]
-    options = options or sorted(folder.glob(f"*_{OPTIONS}"))
+    plain = folder / OPTIONS
+    options = [plain] if plain.is_file() else sorted(folder.glob(f"*_{OPTIONS}"))
     if named is not None and named.suffix == ".hdf5":
+        weights = [named]
         own = named.with_name(named.name.removesuffix(WEIGHTS) + OPTIONS)
         options = [own] if own.is_file() else options
-    elif named is not None:
-        options = [named]
-    paired = [path.with_name(path.name.removesuffix(OPTIONS) + WEIGHTS) for path in options]
-    weights = (
-        [named]
-        if named is not None and named.suffix == ".hdf5"
-        else [path for path in paired if path.is_file()]
-        or sorted(folder.glob(f"*{WEIGHTS}"))
-        or sorted(folder.glob("*.hdf5"))
-    )
+    else:
+        options = options if named is None else [named]
+        paired = [path.with_name(path.name.removesuffix(OPTIONS) + WEIGHTS) for path in options]
+        weights = [path for path in paired if path.is_file()]
+        weights = weights or sorted(folder.glob(f"*{WEIGHTS}")) or sorted(folder.glob("*.hdf5"))
     if len(options) != 1 or len(weights) != 1:
         names = ", ".join(path.name for path in (*options, *weights))
         raise UserError(
@@ -443,11 +439,7 @@ def load_official(
 ) -> tuple[BiLM, TokenizerConfig, Json]:
     """Build the network from official files; also return tokenizer settings and a config.
 
-    Args:
-        options: options.json.
-        weights: The .hdf5 file.
-        vocabulary: One word per line; default: the vocab*.txt next to the options, if any.
-        token_vectors: An HDF5 file with one vector per word of the vocabulary.
+    The arguments are those of `LanguageModel.from_official`.
     """
     options, weights = Path(options), Path(weights)
     words = vocabulary_next_to(options) if vocabulary is None else Path(vocabulary)
@@ -542,14 +534,12 @@ def save_official(folder: Path, model: BiLM, tokenizer: TokenizerConfig, config:
     tensors = {name: tensor.float().cpu() for name, tensor in model_tensors(model).items()}
     projected = not _projects_nothing(model.config, tensors)
     rows = names_of(model.config, len(model.vocabulary), token_projection=projected)
-    stage: Any = config.get(STAGE)
-    if isinstance(stage, dict) and isinstance(
-        came_with := cast("Json", stage).get("options"), dict
-    ):
-        came_with = cast("Json", came_with)
-        with suppress(ConfigError):
-            if options_of(config_of(came_with, [row.dataset for row in rows], OPTIONS)) == options:
-                options = dict(came_with)
+    came_with: Json = {}
+    with suppress(KeyError, TypeError, ValueError):
+        came_with = dict(config[STAGE]["options"])
+    with suppress(ConfigError):
+        if options_of(config_of(came_with, [row.dataset for row in rows], OPTIONS)) == options:
+            options = came_with
     if tokenizer != TokenizerConfig():
         options[OURS] = {"tokenizer": to_json(tokenizer)}
     with atomic_folder(folder) as temporary:

@@ -87,8 +87,8 @@ class SkipGramConfig(WordsConfig):
 StaticConfig = SvdConfig | SkipGramConfig
 
 
+# Called with the stage of the work, how many texts are done, and of how many if that is known.
 Listener = Callable[[str, int, int | None], None]
-"""Called with the stage of the work, how many texts are done, and of how many if that is known."""
 
 
 def _ignored(stage: str, done: int, total: int | None) -> None:
@@ -121,15 +121,10 @@ def train_static(
     cache: Path | None = None,
     progress: Listener = _ignored,
 ) -> TrainedVectors:
-    """Train vectors on files, folders, patterns, '-' or 'ag_news'.
+    """Train vectors on files, folders, patterns, '-' or 'ag_news', by the method of the config.
 
-    Args:
-        config: Settings of the method, which they choose. Default: `SvdConfig()`.
-        model: The biLM that `ContextualConfig` distils, or its folder; its tokenizer cuts the
-            texts. Default: the one that comes with elmo.
-        held_out_share: Fraction of the texts left out: those that `elmo pretrain` holds out.
-        cache: Where prepared corpora are kept. Default: $ELMO_CACHE or ~/.cache/elmo.
-        progress: Called as the work proceeds.
+    `model` is the biLM that `ContextualConfig` distils, and whose tokenizer cuts the texts.
+    `held_out_share` is the fraction of the texts left out: those that `elmo pretrain` holds out.
     """
     config = config or SvdConfig()
     check(config)

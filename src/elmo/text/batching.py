@@ -181,14 +181,10 @@ class WordTable:
 def pack_texts(
     texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool, read_end: bool = False
 ) -> Batch:
-    """Pack whole texts, given as lists of words, with their boundaries.
+    """Pack whole texts, each a list of words or none, with their boundaries.
 
-    Args:
-        texts: the words of each text; a text may have none.
-        vocabulary: what ids refer to.
-        spelled: whether the model reads characters.
-        read_end: let each direction read through the boundary at its end, so that its state can be
-            carried to the next text. Then there is nothing left to predict.
+    With `read_end` each direction reads through the boundary at its end, so that its state can be
+    carried to the next text. Then there is nothing left to predict.
     """
     shard, table = in_memory(texts, vocabulary, spelled=spelled)
     starts, last = np.append(0, shard.ends[:-1]), shard.ends - 1  # of the boundaries

@@ -21,17 +21,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo import files
 from elmo.errors import UserError
-from elmo.files import (
-    atomic_folder,
-    cache_folder,
-    locked,
-    read_json,
-    remove_leftovers,
-    sha256,
-    write_json,
-    write_text,
-)
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_documents
 from elmo.text.tokenizer import TOKENIZERS, Tokenizer, TokenizerConfig, build_tokenizer
@@ -276,44 +267,40 @@ def prepare(
 ) -> Corpus:
     """Tokenise a corpus into memory-mapped shards, or reuse those in the cache.
 
-    Args:
-        request: Files and settings.
-        cache: Default: $ELMO_CACHE, or ~/.cache/elmo.
-        custom_tokenizer: The function if the tokenizer is "custom". Such a corpus is prepared
-            every time, since nothing on disk tells whether the function still does the same.
-        progress: Called with the number of documents read so far.
+    With a custom tokenizer a corpus is prepared every time, since nothing on disk tells whether the
+    function still does the same. `progress` is called with the number of documents read so far.
     """
-    cache = cache or cache_folder()
+    cache = cache or files.cache_folder()
     fingerprint = request.fingerprint(custom_tokenizer)
     folder = cache / "corpora" / fingerprint
     waiting = "another process is preparing the same text; waiting for it"
-    with locked(cache / "locks" / f"{fingerprint}.lock", waiting, wait=True):
-        remove_leftovers(folder.parent, fingerprint)
+    with files.locked(cache / "locks" / f"{fingerprint}.lock", waiting, wait=True):
+        files.remove_leftovers(folder.parent, fingerprint)
         name = request.tokenizer.tokenizer
         is_known = name in TOKENIZERS or name.startswith("spacy:")
         if is_known and (folder / MANIFEST).exists():
             try:
                 corpus = load_corpus(folder)
-                if read_json(folder / MANIFEST).get("content") == _content(request):
+                if files.read_json(folder / MANIFEST).get("content") == _content(request):
                     log.info("reusing the prepared corpus %s", folder)
                     return corpus
                 log.info("the files have other content than when %s was prepared", folder)
             except UserError as error:
                 log.warning("preparing the text again, since %s", error)
         tokenize = build_tokenizer(request.tokenizer, custom_tokenizer)
-        with atomic_folder(folder) as temporary:
+        with files.atomic_folder(folder) as temporary:
             _write_corpus(temporary, request, tokenize, progress)
         return load_corpus(folder)
 
 
 def load_corpus(folder: Path) -> Corpus:
     """Open a prepared corpus after comparing every file with the hash of what was written."""
-    manifest = read_json(folder / MANIFEST)
+    manifest = files.read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise UserError(f"{folder}: prepared by another version; delete it and run again")
     hashes = manifest.get("files", {})
     for name in hashes:
-        if not (folder / name).is_file() or sha256(folder / name) != hashes[name]:
+        if not (folder / name).is_file() or files.sha256(folder / name) != hashes[name]:
             raise UserError(
                 f"{folder / name}: not what was written there; delete {folder} and run again"
             )
@@ -334,7 +321,7 @@ def load_corpus(folder: Path) -> Corpus:
 def write_manifest(folder: Path, hashes: Mapping[str, str], **about: object) -> None:
     """Complete a corpus with a record of its files, by their paths in it, and their hashes."""
     manifest = {"format": FORMAT, "digest": _digest(hashes), **about, "files": dict(hashes)}
-    write_json(folder / MANIFEST, manifest)
+    files.write_json(folder / MANIFEST, manifest)
 
 
 def _digest(hashes: Mapping[str, str]) -> str:
@@ -344,7 +331,7 @@ def _digest(hashes: Mapping[str, str]) -> str:
 
 def _content(request: CorpusRequest) -> list[str]:
     sources = [*request.sources, *request.held_out_sources]
-    return [source.content_hash or sha256(source.path) for source in sources]
+    return [source.content_hash or files.sha256(source.path) for source in sources]
 
 
 def _write_corpus(
@@ -396,7 +383,7 @@ def _write_corpus(
         hashes |= Shards(folder / name).renumber(new_ids)
     words = list(ids)
     lexicon = "".join(f"{words[idx]}\t{counts[idx]}\n" for idx in order)
-    write_text(folder / LEXICON, lexicon)
+    files.write_text(folder / LEXICON, lexicon)
     hashes[LEXICON] = hashlib.sha256(lexicon.encode()).hexdigest()
     write_manifest(
         folder,

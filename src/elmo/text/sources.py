@@ -79,10 +79,9 @@ class Source:
             from elmo.text.ag_news import files_of
 
             paths = files_of(self.path)
-        stats = [(path.resolve(), path.stat()) for path in paths]
         return " ".join(
-            f"{self.format} {path} size={status.st_size} mtime_ns={status.st_mtime_ns}"
-            for path, status in stats
+            f"{self.format} {path.resolve()} size={status.st_size} mtime_ns={status.st_mtime_ns}"
+            for path, status in ((path, path.stat()) for path in paths)
         )
 
 
@@ -352,11 +351,6 @@ def iterated(texts: Any) -> Iterator[Any]:
         if not isinstance(texts, bytes):
             return iter(texts)
     raise UserError(f"expected a list of texts, got {type(texts).__name__}: {texts!r:.60}")
-
-
-def several(texts: Any) -> list[Any]:
-    """The texts of a call."""
-    return list(iterated(texts))
 
 
 def checked_words(text: Any) -> list[str]:

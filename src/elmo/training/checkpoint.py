@@ -82,14 +82,10 @@ def check_same_job(folder: Path, before: Json, now: Json) -> None:
 def save_checkpoint(
     folder: Path, step: int, progress: Json, tensors: Mapping[str, Tensors], keep: int = 2
 ) -> None:
-    """Write a checkpoint, then delete all but the newest `keep`.
+    """Write a checkpoint, then delete all but the newest `keep`: one damaged file loses little.
 
-    Args:
-        folder: holds the checkpoints of one job.
-        step: where the job is; must grow.
-        progress: JSON values; written to progress.json together with the checksums.
-        tensors: by keys of TENSOR_FILES.
-        keep: how many checkpoints to keep; with 2, one damaged file loses little work.
+    `progress` is written to progress.json together with the checksums of `tensors`, which have keys
+    of TENSOR_FILES; `step` must grow.
     """
     with atomic_folder(folder / f"step-{step:09d}") as temporary:
         checksums: Json = {}

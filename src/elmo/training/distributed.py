@@ -13,12 +13,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from elmo.errors import UserError
 
@@ -152,11 +153,9 @@ def sum_gradients(world: World, parameters: Sequence[Tensor]) -> None:
 
 
 def _sum_bucket(world: World, gradients: Sequence[Tensor]) -> None:
-    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    flat = parameters_to_vector(gradients)
     world.all_reduce(flat)
-    pieces = cast("tuple[Tensor, ...]", flat.split([gradient.numel() for gradient in gradients]))
-    for gradient, piece in zip(gradients, pieces, strict=True):
-        gradient.copy_(piece.view_as(gradient))
+    vector_to_parameters(flat, gradients)
 
 
 def _unused_store(rank: int, size: int) -> Any:

@@ -19,14 +19,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adagrad, AdamW, Optimizer
 
-from elmo.bilm.lstm import LSTMLayer
 from elmo.bilm.model import BatchLoss, BiLM, BiLMState, Randomness
 from elmo.config import from_json, to_json
 from elmo.errors import UserError
@@ -383,13 +382,7 @@ def join_states(
     """The states of all rows of a batch, from the micro-batches of all processes."""
     if mine.of == 1:
         return states[0]
-    like = torch.empty(0, device=model.device)
-    whole = BiLMState(
-        *(
-            tuple(cast("LSTMLayer", layer).zero_state(rows, like) for layer in stack.layers)
-            for stack in model.directions
-        )
-    )
+    whole = model.zero_state(rows)
     # Each process fills in its rows and leaves zeros in the others: their sum is the whole.
     for state, part in zip(states, mine.rows(rows), strict=True):
         if state is not None and len(part):

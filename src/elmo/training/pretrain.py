@@ -16,21 +16,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmo import files
 from elmo.bilm.config import SoftmaxConfig
 from elmo.bilm.model import BiLM, seeded
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import UserError
 from elmo.evaluate import CONFUSIONS, Evaluation, evaluate
-from elmo.files import (
-    claim_folder,
-    explained,
-    locked_folder,
-    remove_folder,
-    remove_leftovers,
-    sha256,
-    write_json,
-    write_text,
-)
 from elmo.language_model import describe, model_path, open_model
 from elmo.model_folder import (
     CARD,
@@ -49,7 +40,7 @@ from elmo.model_folder import (
 )
 from elmo.runtime import compute_precision
 from elmo.text.batching import WordTable, read
-from elmo.text.corpus import Corpus, CorpusRequest, cache_folder, load_corpus, prepare
+from elmo.text.corpus import Corpus, CorpusRequest, load_corpus, prepare
 from elmo.text.sources import resolve
 from elmo.text.tokenizer import Tokenizer
 from elmo.text.vocabulary import SPELLING, UNKNOWN, Vocabulary
@@ -149,7 +140,7 @@ def pretrain(
             vocabulary = None
             if fresh or not _has_progress(folder):
                 vocabulary = _vocabulary(run, config, corpus)
-            held.enter_context(locked_folder(folder, ours=_holds_run(folder)))
+            held.enter_context(files.locked_folder(folder, ours=_holds_run(folder)))
             _check_folder(folder, run, config, fresh)
             if fresh:
                 _remove_run(folder)
@@ -158,7 +149,7 @@ def pretrain(
                 return
             check_same_job(folder, {"text": read_run(folder)[0].digest}, {"text": corpus.digest})
             content = read_config(folder)  # epochs may have been raised
-            write_json(folder / CONFIG, {**content, "training": to_json(config.training)})
+            files.write_json(folder / CONFIG, {**content, "training": to_json(config.training)})
 
         world.on_first(start)
         return _run(folder, corpus, device, world, on_report)
@@ -178,7 +169,7 @@ def resume(
     if not _holds_run(folder):
         raise UserError(f"{folder}: no run to resume here, expected a {CONFIG} with a run")
     with ExitStack() as held:
-        world.on_first(lambda: held.enter_context(locked_folder(folder, ours=True)))
+        world.on_first(lambda: held.enter_context(files.locked_folder(folder, ours=True)))
         run, config = read_run(folder)
         corpus = _shared_corpus(world, lambda: same_corpus(run, config, cache, custom_tokenizer))
         return _run(folder, corpus, device, world, on_report)
@@ -192,9 +183,9 @@ def _run(
     on_report: Listener | None,
 ) -> Result:
     """Train from the newest checkpoint, or from the start, to the end or to a signal."""
-    world.on_first(lambda: remove_leftovers(folder))
+    world.on_first(lambda: files.remove_leftovers(folder))
     run, config = read_run(folder)
-    if sha256(folder / VOCABULARY) != run.vocabulary:
+    if files.sha256(folder / VOCABULARY) != run.vocabulary:
         raise UserError(
             f"{folder / VOCABULARY}: not the vocabulary this run was started with; restore the "
             "file, or start over with --fresh"
@@ -243,7 +234,7 @@ def _run(
         if world.is_first:
             save_weights(folder / WEIGHTS, model, config.training.saved_precision)
             card = bilm_card(model, corpus, config, run.sources, run.command, position, evaluation)
-            write_text(folder / CARD, card, "backslashreplace")
+            files.write_text(folder / CARD, card, "backslashreplace")
             if evaluation is not None:
                 save_metrics(folder, {"step": position.best_step, **to_json(evaluation)})
 
@@ -299,7 +290,7 @@ def _check_folder(folder: Path, run: RunConfig, config: PretrainConfig, fresh: b
         )
     if not _holds_run(folder):
         if folder.is_dir() and any(folder.iterdir()):
-            claim_folder(folder)  # it has our mark if a run was killed before it wrote its settings
+            files.claim_folder(folder)  # ours if a run was killed before it wrote its settings
     elif _has_progress(folder) and not fresh:
         before_run, before = read_run(folder)
         training = replace(before.training, checkpoint_minutes=config.training.checkpoint_minutes)
@@ -330,7 +321,7 @@ def _write_settings(
         run,
         corpus=corpus.fingerprint,
         digest=corpus.digest,
-        vocabulary=sha256(folder / VOCABULARY),
+        vocabulary=files.sha256(folder / VOCABULARY),
     )
     stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
     save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
@@ -342,7 +333,7 @@ def _remove_run(folder: Path) -> None:
         for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, CARD, LOG):
             (folder / name).unlink(missing_ok=True)
         for path in (folder / CHECKPOINTS).glob("step-*"):
-            remove_folder(path)
+            files.remove_folder(path)
         shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
 
 
@@ -373,7 +364,7 @@ def same_corpus(
     custom_tokenizer: Tokenizer | None = None,
 ) -> Corpus:
     """The text that a run was started with; prepared again if the cache was cleared."""
-    folder = (cache or cache_folder()) / "corpora" / run.corpus
+    folder = (cache or files.cache_folder()) / "corpora" / run.corpus
     if (folder / "corpus.json").exists():
         corpus = load_corpus(folder)
     else:
@@ -525,7 +516,7 @@ def shorten_log(path: Path, resumed_at: int) -> None:
             if json.loads(line)["step"] > resumed_at:
                 break
             lines.append(line + "\n")
-    write_text(path, "".join(lines))
+    files.write_text(path, "".join(lines))
 
 
 def append_log(path: Path, report: Report) -> None:
@@ -536,7 +527,7 @@ def append_log(path: Path, report: Report) -> None:
         with path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry) + "\n")
     except OSError as error:
-        raise explained(error, path) from error
+        raise files.explained(error, path) from error
 
 
 def bilm_card(
