@@ -321,13 +321,13 @@ class ModelDescription:
     model: BiLMConfig
     tokenizer: TokenizerConfig
     vocabulary: int  # words, the three special ones included
-    training_tokens: int  # running words the vocabulary was counted in
-    unknown_rate: float  # fraction of these that the vocabulary does not hold
+    training_tokens: int = 0  # running words the vocabulary was counted in
+    unknown_rate: float = 0.0  # fraction of these that the vocabulary does not hold
     parameters: int
     parts: dict[str, int]  # parameters of each part of the model
     number_format: str  # how the weights are stored, such as F32 or BF16
     files: dict[str, int]  # size of each file in bytes
-    held_out_perplexity: dict[str, float] | None  # of each direction, if text was held out
+    held_out_perplexity: dict[str, float] | None = None  # of each direction, if text was held out
     stages: Json  # how it was made: all else that its config.json holds
 
 

@@ -505,13 +505,10 @@ def describe_official(folder: Path) -> ModelDescription:
         model=config,
         tokenizer=_tokenizer_of(options),
         vocabulary=len(vocabulary),
-        training_tokens=0,
-        unknown_rate=0.0,
         parameters=sum(parts.values()),
         parts=dict(parts),
         number_format="F32",
         files={path.name: path.stat().st_size for path in files if path is not None},
-        held_out_perplexity=None,
         stages={STAGE: {"options": options}},
     )
 

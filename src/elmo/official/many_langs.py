@@ -479,12 +479,9 @@ def describe_many_langs(folder: Path) -> ModelDescription:
         model=model.config,
         tokenizer=tokenizer,
         vocabulary=len(model.vocabulary),
-        training_tokens=0,
-        unknown_rate=0.0,
         parameters=sum(parts.values()),
         parts=dict(parts),
         number_format="F32",
         files={name: (folder / name).stat().st_size for name in names if (folder / name).is_file()},
-        held_out_perplexity=None,
         stages=config,
     )

@@ -74,11 +74,9 @@ class Position:
         """With one more evaluation, which may be the best so far, or end the frozen start."""
         frozen = perplexity if ends_freeze else self.frozen_perplexity
         later = replace(self, evaluations=self.evaluations + 1, frozen_perplexity=frozen)
-        if self.best_perplexity is None or perplexity < self.best_perplexity:
-            return replace(
-                later, best_perplexity=perplexity, best_step=self.step, worse_evaluations=0
-            )
-        return replace(later, worse_evaluations=self.worse_evaluations + 1)
+        if not (self.best_perplexity is None or perplexity < self.best_perplexity):  # nor is NaN
+            return replace(later, worse_evaluations=self.worse_evaluations + 1)
+        return replace(later, best_perplexity=perplexity, best_step=self.step, worse_evaluations=0)
 
 
 @dataclass(frozen=True, kw_only=True)
