@@ -41,7 +41,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 # whenever the code gets there.
 LIMITS = {
     "files": 95,
-    "lines": 22_542,  # goal: 19,500 for what the first version could do; 60 are for label sets
+    "lines": 22_051,  # goal: 19,500 for what the first version could do; 60 are for label sets
     "private helpers called once": 150,
     "dataclasses": 120,
     "longest import chain": 13,

@@ -580,8 +580,8 @@ class UnknownWords:
 
     MANY = 0.5
 
-    def __init__(self, vocabulary: Vocabulary, words: int = 0, unknown: int = 0) -> None:
-        self._vocabulary, self.words, self.unknown = vocabulary, words, unknown
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary, self.words, self.unknown = vocabulary, 0, 0
 
     def add(self, words: Sequence[str]) -> float | None:
         """Count the words of a text; their rate."""

@@ -221,10 +221,10 @@ def test_words_of_a_corpus_are_seen_through_a_vocabulary() -> None:
 def test_a_batch_moves_whole() -> None:
     batch = pack_texts([["the", "cat"]], tiny(), spelled=True).to(torch.device("meta"))
     assert batch.words.spellings is not None
-    tensors = [batch.words.ids, batch.words.spellings, batch.inputs, *batch.forward]
+    tensors = [batch.words.ids, batch.words.spellings, batch.inputs, *vars(batch.forward).values()]
     layout = {name: value for name, value in vars(batch.layout).items() if torch.is_tensor(value)}
     assert len(layout) == 6
-    tensors += [*batch.backward, *layout.values(), batch.word_tokens]
+    tensors += [*vars(batch.backward).values(), *layout.values(), batch.word_tokens]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
 
 
@@ -290,7 +290,7 @@ def questions_batching(batch: Batch, direction: int) -> list[tuple[int, int]]:
 
 
 def tensors(batch: Batch) -> list[torch.Tensor]:
-    targets = [*batch.forward, *batch.backward]
+    targets = [*vars(batch.forward).values(), *vars(batch.backward).values()]
     layout = [batch.layout.text, batch.layout.step]
     return [batch.words.ids, torch.tensor(batch.starts), batch.inputs, *targets, *layout]
 

@@ -168,7 +168,7 @@ class SampledSoftmax(FullSoftmax):
         self, config: BiLMConfig, vocabulary: Vocabulary, tied_to: nn.Parameter | None
     ) -> None:
         super().__init__(config.width, len(vocabulary), tied_to)
-        self.by_row = False  # sparse gradients, see BiLM.gradients_by_row
+        self.sparse = False  # see BiLM.gradients_by_row
         self.samples = config.softmax.samples
         self.shared = config.softmax.shared_negatives
         self._sampler = config.softmax.sampler
@@ -195,9 +195,9 @@ class SampledSoftmax(FullSoftmax):
         dtype, log_expected = states.dtype, self._distribution[1]
         return SampledCrossEntropy.apply(  # pyright: ignore
             states,
-            functional.embedding(targets, self.weight, sparse=self.by_row).to(dtype),
+            functional.embedding(targets, self.weight, sparse=self.sparse).to(dtype),
             self.bias[targets],
-            functional.embedding(negatives, self.weight, sparse=self.by_row).to(dtype),
+            functional.embedding(negatives, self.weight, sparse=self.sparse).to(dtype),
             self.bias[negatives] - log_expected[negatives] + counts.log(),
             index[targets],
         )

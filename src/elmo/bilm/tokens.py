@@ -118,27 +118,22 @@ class WordCache:
 
     def _add(self, keys: Sequence[bytes], vectors: Tensor) -> None:
         """Use free rows, then those of the least recently used words."""
-        table = self._table(len(self._rows) + len(keys), vectors)
+        needed, old = min(len(self._rows) + len(keys), self.most_words), self._vectors
+        if old is None or len(old) < needed:
+            # Inference tensors could not be written to outside of inference mode later.
+            with torch.inference_mode(False):
+                size = min(self.most_words, max(1024, 2 * needed))
+                self._vectors = vectors.new_empty(size, vectors.shape[1])
+                if old is not None:
+                    self._vectors[: len(old)] = old
+        assert self._vectors is not None
         rows: list[int] = []
         for key in keys:
             is_full = len(self._rows) == self.most_words
             row = self._rows.popitem(last=False)[1] if is_full else len(self._rows)
             self._rows[key] = row
             rows.append(row)
-        table[torch.tensor(rows, device=table.device)] = vectors
-
-    def _table(self, words: int, like: Tensor) -> Tensor:
-        """A table with room for this many words, at most `most_words`."""
-        old = self._vectors
-        if old is None or len(old) < min(words, self.most_words):
-            # Inference tensors could not be written to outside of inference mode later.
-            with torch.inference_mode(False):
-                size = min(self.most_words, max(1024, 2 * words))
-                self._vectors = like.new_empty(size, like.shape[1])
-            if old is not None:
-                self._vectors[: len(old)] = old
-        assert self._vectors is not None
-        return self._vectors
+        self._vectors[torch.tensor(rows, device=vectors.device)] = vectors
 
 
 def _keys(words: Words) -> list[bytes]:

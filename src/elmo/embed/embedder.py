@@ -486,7 +486,7 @@ class Encoder:
             raise ConfigError(problems)
         self.model = model
         self.config = config
-        self.state = start
+        self.state: BiLMState | None = start
         self.batch_tokens = config.batch_tokens or usual_batch_tokens(model)
         self._mix = mix
         layer, top = config.layer, model.config.layers

@@ -16,8 +16,8 @@ text: the forward direction from its start, the backward direction from its end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -31,19 +31,26 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Words:
+class OnDevice:
+    """A dataclass whose tensors, those of its parts included, are on one device."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device; lists and numbers stay on the host."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        held = {name: part for name, part in parts.items() if isinstance(part, Tensor | OnDevice)}
+        return replace(self, **{name: part.to(device) for name, part in held.items()})
+
+
+@dataclass(frozen=True)
+class Words(OnDevice):
     """The distinct words of a batch: ids and, for a model that reads characters, spellings."""
 
     ids: Tensor  # (words,)
     spellings: Tensor | None  # (words, row length), character ids
 
-    def to(self, device: torch.device) -> Words:
-        spellings = None if self.spellings is None else self.spellings.to(device)
-        return Words(self.ids.to(device), spellings)
-
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(OnDevice):
     """Which token of a packed batch belongs to which text."""
 
     texts: int
@@ -91,14 +98,9 @@ class Layout:
             yield slice(start, stop), sizes, slice(unfinished, sizes[0])
             start, first = stop, end
 
-    def to(self, device: torch.device) -> Layout:
-        """The same layout on another device; the batch sizes stay on the host."""
-        tensors = (self.sorted_indices, self.unsorted_indices, self.text, self.step, self.first)
-        moved = (tensor.to(device) for tensor in (*tensors, self.last))
-        return Layout(self.texts, self.batch_sizes, *moved)
 
-
-class Targets(NamedTuple):
+@dataclass(frozen=True)
+class Targets(OnDevice):
     """What one direction has to predict, ordered by step, then by text."""
 
     tokens: Tensor  # (targets,): the token of the packed batch before each target
@@ -122,7 +124,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(OnDevice):
     """Texts, or windows of them, as both directions read them."""
 
     words: Words
@@ -139,17 +141,6 @@ class Batch:
     def targets(self) -> int:
         """Number of words that the forward direction has to predict."""
         return len(self.forward.ids)
-
-    def to(self, device: torch.device) -> Batch:
-        return replace(
-            self,
-            words=self.words.to(device),
-            inputs=self.inputs.to(device),
-            layout=self.layout.to(device),
-            forward=Targets(*(tensor.to(device) for tensor in self.forward)),
-            backward=Targets(*(tensor.to(device) for tensor in self.backward)),
-            word_tokens=None if self.word_tokens is None else self.word_tokens.to(device),
-        )
 
 
 @dataclass(frozen=True)

@@ -384,9 +384,7 @@ def _shared_corpus(world: World, prepare_it: Callable[[], Corpus]) -> Corpus:
     return corpus or load_corpus(folder)
 
 
-def evaluate_run(
-    folder: Path | str, *, cache: Path | None = None, custom_tokenizer: Tokenizer | None = None
-) -> Evaluation:
+def evaluate_run(folder: Path | str, *, cache: Path | None = None) -> Evaluation:
     """Evaluate a run's model on all of its held-out text."""
     folder = Path(folder)
     if folder.is_dir() and not _holds_run(folder):
@@ -394,12 +392,11 @@ def evaluate_run(
             f"{folder}: does not say which text it was trained on, so its held-out text is not "
             "known; name a text to evaluate on"
         )
-    loaded = open_model(folder, custom_tokenizer=custom_tokenizer)
+    model = open_model(folder).model
     run, config = read_run(folder)
-    corpus = same_corpus(run, config, cache, custom_tokenizer)
+    corpus = same_corpus(run, config, cache)
     if not len(corpus.held_out):
         raise UserError(f"{folder}: no text was held out of this run; name a text to evaluate on")
-    model = loaded.model
     table = WordTable.of(corpus.words, model.vocabulary, spelled=model.config.spelled)
     batches = read(corpus.held_out, table, config.batching, HELD_OUT_ORDER)
     return evaluate(model, batches, confusions=CONFUSIONS)
