@@ -42,6 +42,7 @@ SETS = (
     "trec", "cr", "mr", "subj", "sst2", "sst5", "ag10", "ag50", "ag250", "reuters", "newsgroups",
     "ag_d", "ag_td",
 )  # fmt: skip
+METHODS = ("tfidf_svm", "elmo", "glove")
 
 
 class Table(NamedTuple):
@@ -65,13 +66,22 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("ELMO_DATA", "data"))
     parser.add_argument("--results", type=Path, default=Path("classification.jsonl"))
     parser.add_argument("--again", action="store_true", help="measure elmo anew")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     args = parser.parse_args()
     # Seed by seed: stopped early, it has something of every set.
     for seed in args.seeds:
         for name in args.sets:
             key = {"set": name, "seed": seed, "max_rows": args.rows, "max_test": args.test_rows}
             read = partial(load, name, seed, Path(args.data))
-            measure(key, read, args.results, args.model, args.glove, again=args.again)
+            measure(
+                key,
+                read,
+                args.results,
+                args.model,
+                args.glove,
+                chosen=args.methods,
+                again=args.again,
+            )
     print(table(read_results(args.results), fingerprint(args.model)))
 
 
@@ -85,6 +95,7 @@ def measure(
     model: str,
     glove: Path | None,
     *,
+    chosen: Sequence[str] = METHODS,
     again: bool = False,
 ) -> None:
     """Append what `results` does not hold yet of one set and seed."""
@@ -95,7 +106,7 @@ def measure(
     if glove is not None:
         methods["glove"] = lambda train, test: {"accuracy": glove_regression(train, test, glove)}
     tables: tuple[Table, Table] | None = None
-    for method, run in methods.items():
+    for method, run in ((name, run) for name, run in methods.items() if name in chosen):
         name: Key = {**key, "method": method}
         if method == "elmo":
             name["model"] = fingerprint(model)
