@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -18,12 +19,14 @@ from torch import Tensor
 
 from elmo.bilm.config import BLANK, GenerationConfig
 from elmo.bilm.softmax import slices
+from elmo.companion import CompanionVectors
 from elmo.config import BILM, SHIPPED, Json, check, from_json
 from elmo.errors import UserError
 from elmo.evaluate import CONFUSIONS, Evaluation, evaluate, perplexity
 from elmo.files import atomic_folder, expanded, sha256, write_text
 from elmo.model_folder import (
     CARD,
+    COMPANIONS,
     CONFIG,
     VOCABULARY,
     WEIGHTS,
@@ -206,6 +209,12 @@ class LanguageModel:
         options, weights = file_path(options), file_path(weights)
         model, tokenizer, config = load_official(options, weights, vocabulary, token_vectors)
         return cls(model.to(device), tokenizer, config, custom_tokenizer)
+
+    @cached_property
+    def word_vectors(self) -> CompanionVectors | None:
+        """Static word vectors that come with the model, if any do."""
+        has_any = self.path is not None and (self.path / COMPANIONS[0]).is_file()
+        return CompanionVectors.load(self.path) if has_any else None
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -454,6 +463,8 @@ class LanguageModel:
             save_config(temporary, config, self.tokenizer, other_stages(self.config))
             self.vocabulary.save(temporary / VOCABULARY)
             save_weights(temporary / WEIGHTS, self.model, precision)
+            if self.word_vectors is not None:
+                self.word_vectors.save(temporary)
             write_text(temporary / CARD, card)
 
     def push_to_hub(self, repo: str, *, private: bool = False, token: str | None = None) -> str:
@@ -704,13 +715,14 @@ def _converted(folder: Path) -> Path:
 
 
 def weights_files(folder: Path) -> list[Path]:
+    """The files that hold the weights of a model of any format, companions among them."""
     if is_official(folder):
         from elmo.official.format import official_files
 
         return [official_files(folder).weights]
     if is_many_langs(folder):
         return [folder / "encoder.pkl", folder / "token_embedder.pkl"]
-    return [folder / WEIGHTS]
+    return [path for name in (WEIGHTS, *COMPANIONS) if (path := folder / name).is_file()]
 
 
 def weights_checksum(folder: Path) -> str:

@@ -37,6 +37,8 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.txt"
 CARD = "README.md"
+COMPANIONS = ("word_vectors.safetensors", "word_vectors.txt")
+"""Static word vectors that may come with a model, and their words."""
 METRICS = "metrics"
 LARGEST_WEIGHT = 1e18  # the product of two larger ones is infinite in float32
 Shapes = Mapping[str, tuple[int, ...]]
@@ -340,7 +342,7 @@ def describe_model(folder: Path | str) -> ModelDescription:
     parts: Counter[str] = Counter()
     for name, (shape, _) in header.items():
         parts[name.partition(".")[0]] += math.prod(shape)
-    files = [folder / name for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, CARD)]
+    files = [folder / name for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, *COMPANIONS, CARD)]
     tokens = sum(vocabulary.counts[UNKNOWN:])
     return ModelDescription(
         folder=str(folder),

@@ -59,11 +59,16 @@ def test_settings_of_the_network_bring_it_in(
 ) -> None:
     check(config)
     assert config.resolved_parts() == parts
+    with_words = config.resolved_parts(companions=True)
+    if config.parts is None:
+        assert with_words == (parts[0], "words", *parts[1:])
+    else:
+        assert with_words == parts
 
 
 @pytest.mark.parametrize("parts", ["", "ngrams+bert", "elmo+elmo"])
 def test_unknown_parts_are_named(parts: str) -> None:
-    with pytest.raises(ConfigError, match="parts: expected ngrams, elmo, network"):
+    with pytest.raises(ConfigError, match="parts: expected ngrams, words, elmo, network"):
         check(ClassifierConfig(parts=parts))
 
 

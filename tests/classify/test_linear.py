@@ -22,6 +22,7 @@ from elmo.classify.config import ClassifierConfig, LearningConfig
 from elmo.classify.data import cross_validation
 from elmo.classify.linear import (
     NgramSVM,
+    PooledRegression,
     _fit_regression,  # pyright: ignore
     fit_ngrams,
     fit_part_weights,
@@ -32,7 +33,9 @@ from elmo.classify.linear import (
     tfidf,
 )
 from elmo.classify.training import train
+from elmo.companion import CompanionVectors
 from elmo.errors import UserError
+from elmo.language_model import LanguageModel
 
 WORDS = st.lists(st.sampled_from(["a", "B", "b", "the", "Übel"]), max_size=8)
 
@@ -153,28 +156,34 @@ def test_a_regression_of_fewer_poolings_reads_the_first() -> None:
     pooled = random.normal(size=(7, 3, 5, 6)).astype(np.float16)
     weight, bias = torch.randn(3 * 4 * 6, 2), torch.randn(2)
     tensors = {"weights.elmo": torch.tensor(1.0), "elmo.weight": weight, "elmo.bias": bias}
-    _, elmo, _ = linear_parts(tensors, "file", 2, 3 * 6)
+    _, _, elmo, _ = linear_parts(tensors, "file", 2, 3 * 6, 0)
     assert elmo is not None
     expected = pooled[:, :, :4].reshape(7, -1).astype(np.float32) @ weight.numpy() + bias.numpy()
     np.testing.assert_allclose(elmo.scores(pooled), expected, atol=1e-4)
     with pytest.raises(UserError, match="expected tensors of shapes"):
-        linear_parts({**tensors, "elmo.weight": weight[:-18]}, "file", 2, 3 * 6)
+        linear_parts({**tensors, "elmo.weight": weight[:-18]}, "file", 2, 3 * 6, 0)
 
 
 def test_what_is_saved_is_what_was_there() -> None:
     ones = np.ones(3, np.float32)
     svm = NgramSVM(np.array([3, 9]), ones[:2], np.ones((2, 3), np.float32), ones)
-    tensors = linear_tensors(svm, None, {"ngrams": 2.0})
-    ngrams, elmo, weights = linear_parts(tensors, "file", 3, 10)
+    average = PooledRegression(torch.randn(4, 3), torch.randn(3))
+    tensors = linear_tensors(svm, average, None, {"ngrams": 2.0, "words": 0.5})
+    ngrams, averages, elmo, weights = linear_parts(tensors, "file", 3, 10, 4)
     assert ngrams is not None
+    assert averages is not None
     assert elmo is None
-    assert weights == {"ngrams": 2.0}
+    assert weights == {"ngrams": 2.0, "words": 0.5}
+    assert averages.weight.equal(average.weight)
+    assert averages.bias.equal(average.bias)
+    with pytest.raises(UserError, match="file: expected tensors of shapes"):
+        linear_parts(tensors, "file", 3, 10, 0)  # a biLM without such vectors
     np.testing.assert_array_equal(ngrams.weight, svm.weight)
     with pytest.raises(UserError, match="file: expected tensors of shapes"):
-        linear_parts(tensors, "file", 4, 10)
+        linear_parts(tensors, "file", 4, 10, 4)
     del tensors["ngrams.hashes"]
     with pytest.raises(UserError, match="file: expected tensors of shapes"):
-        linear_parts(tensors, "file", 3, 10)
+        linear_parts(tensors, "file", 3, 10, 4)
 
 
 def test_the_default_parts_learn_are_saved_and_loaded(tmp_path: Path) -> None:
@@ -194,6 +203,32 @@ def test_the_default_parts_learn_are_saved_and_loaded(tmp_path: Path) -> None:
     found, expected = again.predict_proba(texts), classifier.predict_proba(texts)
     np.testing.assert_allclose(found, expected, atol=2e-3)  # n-gram weights in half precision
     assert "parts ngrams+elmo" in repr(again)
+
+
+def test_word_vectors_that_come_with_a_biLM_are_a_part(tmp_path: Path) -> None:
+    toy_model().save_pretrained(tmp_path / "bilm")
+    data = toy_texts(120)
+    known = sorted({word for text in data.texts for word in str(text).lower().split()})[:-1]
+    vectors = np.random.default_rng(0).normal(size=(len(known), 6)).astype(np.float32)
+    CompanionVectors.of(known, vectors).save(tmp_path / "bilm")
+    loaded = LanguageModel.from_pretrained(tmp_path / "bilm")
+    classifier = train(loaded, data, ClassifierConfig()).classifier
+    assert list(classifier.part_weights) == ["ngrams", "words", "elmo"]
+    alone = train(loaded, data, ClassifierConfig(parts="words"))
+    assert (alone.held_out.argmax(1) == alone.classes).mean() > 0.8
+    classifier.save_pretrained(tmp_path / "copy")  # the vectors come along
+    classifier.save_pretrained(tmp_path / "reference", bilm=tmp_path / "bilm")
+    texts = [*toy_texts(9, seed=2).texts, "", "unheard of"]
+    expected = classifier.predict_proba(texts)
+    for name in ("copy", "reference"):
+        again = TextClassifier.from_pretrained(tmp_path / name)
+        np.testing.assert_allclose(again.predict_proba(texts), expected, atol=2e-3)
+    # Other vectors are another model.
+    CompanionVectors.of(known, vectors[::-1]).save(tmp_path / "bilm")
+    with pytest.raises(UserError, match="another checksum"):
+        TextClassifier.from_pretrained(tmp_path / "reference")
+    with pytest.raises(UserError, match="none come with this biLM"):
+        train(toy_model(), data, ClassifierConfig(parts="words"))
 
 
 @pytest.mark.parametrize("parts", ["ngrams", "elmo", "ngrams+network"])

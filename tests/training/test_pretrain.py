@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.training.conftest import stop_after, tiny_config, write_corpus
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM, seeded
+from elmo.companion import CompanionVectors
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import LanguageModel
 from elmo.model_folder import load_tensors
@@ -442,6 +444,20 @@ def test_word_vectors_start_from_a_file_and_can_stay_frozen(corpus_file, around,
     weight = LanguageModel.from_pretrained(tmp_path / "run").model.token_layer.word_vectors
     assert weight[place].tolist() == [0.5] * 8
     assert not weight.requires_grad
+
+
+def test_word_vectors_that_come_with_a_model_stay_with_it(corpus_file, around, tmp_path):
+    first = pretrain([str(corpus_file)], tmp_path / "first", tiny_config(epochs=1), **around)
+    CompanionVectors.of(["cat", "dog"], np.eye(2, dtype=np.float32)).save(first.folder)
+    out = tmp_path / "second"
+    for fresh in (False, True):
+        pretrain([str(corpus_file)], out, tiny_config(epochs=1), init_from=first.folder,
+                 fresh=fresh, **around)  # fmt: skip
+        again = LanguageModel.from_pretrained(out).word_vectors
+        assert again is not None
+        assert again.words == ("cat", "dog")
+    pretrain([str(corpus_file)], out, tiny_config(epochs=1), fresh=True, **around)
+    assert LanguageModel.from_pretrained(out).word_vectors is None
 
 
 # What a run starts from.

@@ -199,6 +199,8 @@ def save_bilm(
     model_folder.save_config(copied, loaded.model.config, loaded.tokenizer, stages)
     loaded.vocabulary.save(copied / model_folder.VOCABULARY)
     model_folder.save_weights(copied / model_folder.WEIGHTS, loaded.model, precision)
+    if loaded.word_vectors is not None:
+        loaded.word_vectors.save(copied)
     return BiLMReference(path=BILM, sha256=weights_checksum(copied))
 
 
@@ -248,6 +250,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
     classes_: NDArray[Any]
     """The labels in the order of the columns of `predict_proba`; set by `fit`."""
     ngrams: linear.NgramSVM | None
+    averages: linear.PooledRegression | None
+    """On the average of static word vectors."""
     elmo: linear.PooledRegression | None
     network: ClassifierNetwork | None
     task_vocabulary: Vocabulary | None
@@ -268,6 +272,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         part_weights: Mapping[str, float],
         *,
         ngrams: linear.NgramSVM | None = None,
+        averages: linear.PooledRegression | None = None,
         elmo: linear.PooledRegression | None = None,
         network: ClassifierNetwork | None = None,
         task_vocabulary: Vocabulary | None = None,
@@ -276,7 +281,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """A classifier that has been trained already."""
         classifier = cls(config=config, device=str(language_model.model.device))
         classifier.language_model, classifier.labels = language_model, tuple(labels)
-        classifier.ngrams, classifier.elmo, classifier.network = ngrams, elmo, network
+        classifier.ngrams, classifier.averages = ngrams, averages
+        classifier.elmo, classifier.network = elmo, network
         classifier.task_vocabulary, classifier.part_weights = task_vocabulary, dict(part_weights)
         classifier.config_, classifier.classes_ = config, np.array(labels)
         classifier.labels_separator = labels_separator
@@ -295,13 +301,14 @@ class TextClassifier(Estimator[ClassifierConfig]):
         description = describe_classifier(folder)
         loaded = load_bilm(folder, description.bilm, device)
         sizes, labels, config = loaded.model.config, description.labels, description.config
-        ngrams = elmo = network = task_vocabulary = None
+        ngrams = averages = elmo = network = task_vocabulary = None
         part_weights = {"network": 1.0}  # format 1
         if description.format > 1:
             path = _inside(folder, LINEAR)
             pooled = (1 + sizes.layers) * 2 * sizes.width
-            ngrams, elmo, part_weights = linear.linear_parts(
-                model_folder.load_tensors(path), str(path), len(labels), pooled
+            dim = 0 if loaded.word_vectors is None else loaded.word_vectors.dim
+            ngrams, averages, elmo, part_weights = linear.linear_parts(
+                model_folder.load_tensors(path), str(path), len(labels), pooled, dim
             )
         if "network" in part_weights:
             task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
@@ -320,7 +327,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
             network = network.eval().to(device)
         return cls.from_parts(
             loaded, labels, config, part_weights,
-            ngrams=ngrams, elmo=elmo, network=network, task_vocabulary=task_vocabulary,
+            ngrams=ngrams, averages=averages, elmo=elmo, network=network,
+            task_vocabulary=task_vocabulary,
             labels_separator=description.labels_separator,
         )  # fmt: skip
 
@@ -384,6 +392,9 @@ class TextClassifier(Estimator[ClassifierConfig]):
         scores: dict[str, Tensor] = {}
         if self.ngrams is not None:
             scores["ngrams"] = self.ngrams.scores(words)
+        companions = self.language_model.word_vectors
+        if self.averages is not None and companions is not None:
+            scores["words"] = self.averages.scores(linear.averaged(words, companions))
         if self.elmo is not None:
             pooled = linear.pooled_layers(words, model, cached=cached, on_texts=on_texts)
             scores["elmo"] = self.elmo.scores(pooled)
@@ -457,7 +468,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """
         folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-        tensors = linear.linear_tensors(self.ngrams, self.elmo, self.part_weights)
+        tensors = linear.linear_tensors(self.ngrams, self.averages, self.elmo, self.part_weights)
         model_folder.save_tensors(folder / LINEAR, tensors)
         if self.network is not None and self.task_vocabulary is not None:
             saved = _saved_tensors(self.network)

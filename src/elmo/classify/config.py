@@ -11,7 +11,7 @@ from elmo.embed.config import MixConfig
 from elmo.training.config import Schedule
 
 POOLINGS = ("mean", "max", "first", "last", "attention")
-PARTS = ("ngrams", "elmo", "network")
+PARTS = ("ngrams", "words", "elmo", "network")
 MOST_EPOCHS, MOST_STEPS = 50, 3000
 """The most epochs or, with few texts, steps: by then the development loss rose long ago."""
 Size = Annotated[int, Range(0, 1 << 16)]
@@ -149,23 +149,34 @@ class ClassifierConfig:
 
     parts: str | None = None
     """What scores the classes, joined by '+'. ngrams: a linear SVM on the TF-IDF of word 1- and
-    2-grams; elmo: a logistic regression on the biLM's layers, pooled over all words; network: the
+    2-grams; words: a logistic regression on the average of the static word vectors that come with
+    the biLM, if any do; elmo: the same on the biLM's layers, pooled over all words; network: the
     neural network. Their weights are fitted to texts that they have not learned from. Default:
-    ngrams+elmo, and the network as soon as one of its settings is given; a biLM that is fine-tuned
-    has no elmo part."""
+    ngrams+words+elmo, and the network as soon as one of its settings is given; a biLM that is
+    fine-tuned has no elmo part."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
 
-    def resolved_parts(self, *, word_vectors: bool = False) -> tuple[str, ...]:
-        """The parts that are asked for, or the default; word vectors are for the network."""
+    def resolved_parts(
+        self, *, word_vectors: bool = False, companions: bool = False
+    ) -> tuple[str, ...]:
+        """The parts that are asked for, or the default.
+
+        Args:
+            word_vectors: Whether there are word vectors for the network.
+            companions: Whether static word vectors come with the biLM.
+        """
         if self.parts is not None:
             return tuple(self.parts.split("+"))
         common = ("seed", "class_weights", "development_share", "feature_memory")
         shared = {name: getattr(self.learning, name) for name in common}
         plain = ClassifierConfig(learning=LearningConfig(**shared))
+        left_out = set[str]() if companions else {"words"}
         if self == plain and not word_vectors:
-            return PARTS[:2]
-        return ("ngrams", "network") if self.learning.fine_tuning.fine_tune_epochs else PARTS
+            left_out.add("network")
+        if self.learning.fine_tuning.fine_tune_epochs:
+            left_out.add("elmo")
+        return tuple(part for part in PARTS if part not in left_out)
 
     def problems(self) -> Iterable[str]:
         yield from self.network.problems()

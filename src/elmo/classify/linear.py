@@ -38,6 +38,7 @@ from elmo.text.vocabulary import UNKNOWN
 if TYPE_CHECKING:
     from elmo.classify.data import Split
     from elmo.classify.features import OnTexts
+    from elmo.companion import CompanionVectors
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -80,7 +81,7 @@ class NgramSVM:
 
 @dataclass(frozen=True)
 class PooledRegression:
-    """A multinomial logistic regression on the layers of a biLM, pooled over the words."""
+    """A multinomial logistic regression on layers, or static vectors, pooled over the words."""
 
     weight: Tensor  # ((1 + layers) * poolings * dim, classes)
     bias: Tensor  # (classes,)
@@ -198,7 +199,12 @@ def fit_ngrams(
     return NgramSVM(hashes, idf, *fit(slice(None), strength)), scores
 
 
-# Layers pooled over whole texts.
+# Word vectors averaged, and layers pooled, over whole texts.
+
+
+def averaged(words: Sequence[Sequence[str]], companions: CompanionVectors) -> NDArray[np.float16]:
+    """Averages of static word vectors in the layout of `pooled_layers`, (texts, 1, 1, dim)."""
+    return companions.averages(words).astype(np.float16)[:, None, None]
 
 
 def pooled_layers(
@@ -315,7 +321,8 @@ def fit_pooled(
         return scores
 
     penalty, scores = _choose(PENALTIES, held_out, classes, folds)
-    log.info("layers: %d components, weight decay %g", len(variances), penalty)
+    what = "layers" if pooled.shape[2] > 1 else "word vectors"
+    log.info("%s: %d components, weight decay %g", what, len(variances), penalty)
     weight, bias = _fit_regression(rotated, targets, count, variances, penalty, class_weights)
     weight = projection @ weight
     return PooledRegression(weight, bias - mean @ weight), scores
@@ -482,24 +489,33 @@ def _choose(
 
 
 def linear_tensors(
-    ngrams: NgramSVM | None, elmo: PooledRegression | None, weights: Mapping[str, float]
+    ngrams: NgramSVM | None,
+    averages: PooledRegression | None,
+    elmo: PooledRegression | None,
+    weights: Mapping[str, float],
 ) -> dict[str, Tensor]:
-    """Both parts and the weights of all parts, by name."""
+    """The linear parts and the weights of all parts, by name."""
     tensors = {f"weights.{part}": torch.tensor(weight) for part, weight in weights.items()}
     if ngrams is not None:
         for name in ("hashes", "idf", "weight", "bias"):
             tensors[f"ngrams.{name}"] = torch.from_numpy(getattr(ngrams, name))
         # Half precision: the weights are most of the file, and rounding them changes no decision.
         tensors["ngrams.weight"] = tensors["ngrams.weight"].half()
-    if elmo is not None:
-        tensors |= {"elmo.weight": elmo.weight, "elmo.bias": elmo.bias}
+    for part, regression in (("words", averages), ("elmo", elmo)):
+        if regression is not None:
+            tensors |= {f"{part}.weight": regression.weight, f"{part}.bias": regression.bias}
     return tensors
 
 
 def linear_parts(
-    tensors: Mapping[str, Tensor], where: str, classes: int, pooled: int
-) -> tuple[NgramSVM | None, PooledRegression | None, dict[str, float]]:
-    """What `linear_tensors` was given, for classes and features per pooling; checked."""
+    tensors: Mapping[str, Tensor], where: str, classes: int, pooled: int, dim: int
+) -> tuple[NgramSVM | None, PooledRegression | None, PooledRegression | None, dict[str, float]]:
+    """What `linear_tensors` was given; checked.
+
+    Args:
+        pooled: features per pooling of the layers.
+        dim: of the static word vectors that come with the biLM; 0: none do.
+    """
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     weights = {part: tensors[f"weights.{part}"] for part in PARTS if f"weights.{part}" in tensors}
     expected: dict[str, tuple[int, ...]] = {f"weights.{part}": () for part in weights}
@@ -507,6 +523,8 @@ def linear_parts(
         count = shapes.get("ngrams.hashes", (0,))[0]
         expected |= {"ngrams.hashes": (count,), "ngrams.idf": (count,)}
         expected |= {"ngrams.weight": (count, classes), "ngrams.bias": (classes,)}
+    if "words" in weights:
+        expected |= {"words.weight": (dim, classes), "words.bias": (classes,)}
     if "elmo" in weights:
         rows = shapes.get("elmo.weight", (0,))[0]
         # The first poolings alone: of a version that had no more.
@@ -515,12 +533,16 @@ def linear_parts(
     if shapes != expected or not weights:
         raise UserError(f"{where}: expected tensors of shapes {expected}, got {shapes}")
     require_numbers(Path(where), {n: t for n, t in tensors.items() if n != "ngrams.hashes"})
-    ngrams = elmo = None
+    ngrams = None
     if "ngrams" in weights:
         hashes, idf, weight, bias = (
             tensors[f"ngrams.{name}"].numpy() for name in ("hashes", "idf", "weight", "bias")
         )
         ngrams = NgramSVM(hashes, idf, weight.astype(np.float32), bias)
-    if "elmo" in weights:
-        elmo = PooledRegression(tensors["elmo.weight"], tensors["elmo.bias"])
-    return ngrams, elmo, {part: float(weight) for part, weight in weights.items()}
+    averages, elmo = (
+        PooledRegression(tensors[f"{part}.weight"], tensors[f"{part}.bias"])
+        if part in weights
+        else None
+        for part in ("words", "elmo")
+    )
+    return ngrams, averages, elmo, {part: float(weight) for part, weight in weights.items()}

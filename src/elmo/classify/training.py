@@ -129,7 +129,12 @@ def train(
     if word_vectors is not None:
         check_vector_size(word_vectors, config.network.task_dim)
         config = replace(config, network=replace(config.network, task_lower_case=True))
-    parts = config.resolved_parts(word_vectors=word_vectors is not None)
+    companions = loaded.word_vectors
+    parts = config.resolved_parts(
+        word_vectors=word_vectors is not None, companions=companions is not None
+    )
+    if "words" in parts and companions is None:
+        raise UserError("parts: words needs static word vectors, but none come with this biLM")
     config = replace(config, parts="+".join(parts))
     if data.labels is None:
         raise UserError("expected labelled texts to learn from, but these have no labels")
@@ -147,10 +152,14 @@ def train(
         folds = [split]
     scores: dict[str, Tensor] = {}  # of the trained parts, (texts, classes)
     held_out: dict[str, Tensor] = {}  # of the development rows, by parts that have not seen them
-    ngrams = elmo = fitted = None
+    ngrams = averages = elmo = fitted = None
     if "ngrams" in parts:
         ngrams, unseen = linear.fit_ngrams(words, classes, len(labels), folds, balanced)
         scores["ngrams"], held_out["ngrams"] = ngrams.scores(words), unseen[split.development]
+    if "words" in parts and companions is not None:
+        pooled = linear.averaged(words, companions)
+        averages, unseen = linear.fit_pooled(pooled, classes, len(labels), folds, balanced)
+        scores["words"], held_out["words"] = averages.scores(pooled), unseen[split.development]
     if "elmo" in parts:
         pace = Pace(on_texts, len(words)).add
         pooled = linear.pooled_layers(words, model, cached=True, on_texts=pace)
@@ -208,7 +217,7 @@ def train(
     if loop.STILL_IMPROVING in stopped:
         log.warning("%s; more may be gained with a higher --epochs", stopped)
     classifier = TextClassifier.from_parts(
-        loaded, labels, config, weights, ngrams=ngrams, elmo=elmo,
+        loaded, labels, config, weights, ngrams=ngrams, averages=averages, elmo=elmo,
         network=None if fitted is None else fitted.network,
         task_vocabulary=None if fitted is None else fitted.vocabulary,
         labels_separator=data.separator,

@@ -25,6 +25,7 @@ from elmo.evaluate import CONFUSIONS, Evaluation, evaluate
 from elmo.language_model import describe, model_path, open_model
 from elmo.model_folder import (
     CARD,
+    COMPANIONS,
     CONFIG,
     VOCABULARY,
     WEIGHTS,
@@ -324,13 +325,17 @@ def _write_settings(
         vocabulary=files.sha256(folder / VOCABULARY),
     )
     stages: Json = {name: to_json(getattr(config, name)) for name in STAGES}
+    if run.start_from is not None:
+        companions = open_model(run.start_from).word_vectors
+        if companions is not None:
+            companions.save(folder)
     save_config(folder, config.model, config.tokenizer, {"run": to_json(run), **stages})
 
 
 def _remove_run(folder: Path) -> None:
     """Delete what a run has written, its settings first, and nothing else."""
     if _holds_run(folder):
-        for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, CARD, LOG):
+        for name in (CONFIG, WEIGHTS, VOCABULARY, SPELLING, *COMPANIONS, CARD, LOG):
             (folder / name).unlink(missing_ok=True)
         for path in (folder / CHECKPOINTS).glob("step-*"):
             files.remove_folder(path)
