@@ -1,13 +1,15 @@
 """Make the general biLM that comes with the package, with its card and licence, from a run.
 
-    python benchmarks/ship_model.py runs/general --out src/elmo/models/default
+    python benchmarks/ship_model.py runs/general --out src/elmo/models/default \
+        --words 52000 --word-vectors glove.6B.100d.txt --companions 60000
     python benchmarks/transfer.py src/elmo/models/default --json > transfer.json
     python benchmarks/transfer.py glove.6B.100d.txt --json > glove.json
     python benchmarks/ship_model.py runs/general --out src/elmo/models/default --corpus corpus \
         --transfer transfer.json --glove glove.json --tokens 20000000 --command "elmo pretrain …"
 
-The first call rounds the weights to bf16, so that what the card says is measured with what ships;
-the second one writes the card. `corpus` is the folder that `general_corpus.py` wrote.
+The first call keeps the most frequent words, adds the static vectors of the first words of a file,
+and rounds the weights to bf16, so that what the card says is measured with what ships; the last one
+writes the card. `corpus` is the folder that `general_corpus.py` wrote.
 """
 
 from __future__ import annotations
@@ -16,12 +18,23 @@ import argparse
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from elmo.bilm.model import BiLM
+from elmo.companion import CompanionVectors
+from elmo.config import to_json
 from elmo.files import read_json, write_json, write_text
 from elmo.language_model import LanguageModel
-from elmo.model_folder import CARD, parameter_count
+from elmo.model_folder import CARD, model_tensors, parameter_count
+from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN, Vocabulary
+from elmo.text.word_vectors import all_word_vectors
+from elmo.training.config import VocabularyConfig
 
 LICENCE = "LICENSE.md"
 SETS = ("MR", "CR", "SUBJ", "TREC-6", "SST-2", "average")
@@ -38,8 +51,8 @@ They were trained on, and say so with thanks:
 |---|---|---|---|
 {sources}
 
-Word vectors were initialised from GloVe 6B (Pennington et al. 2014; Public Domain Dedication and
-License 1.0).
+Word vectors were initialised from GloVe 6B (Pennington et al. 2014), and word_vectors.safetensors
+holds GloVe's own vectors, rounded to eight bits: Public Domain Dedication and License 1.0.
 """
 
 BILM_CARD = """---
@@ -56,6 +69,9 @@ and their characters: words outside its vocabulary of {words:,} get a vector fro
 {parameters:,} parameters, in bf16. It has read {tokens:,} tokens of books, podcasts, Wikipedia,
 documentation, speeches and other free text ([{licence_file}]({licence_file})); no news, and none of
 the texts it is evaluated on.
+
+It comes with GloVe's vectors of {companions:,} words ({companion_dim} dimensions, eight bits each),
+the x of the paper's [x; ELMo]: `elmo classify` learns from both.
 
 ## Held-out text, full softmax
 
@@ -107,6 +123,9 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--words", type=int, help="keep the most frequent words of the vocabulary")
+    parser.add_argument("--word-vectors", type=Path, help="static vectors, frequent words first")
+    parser.add_argument("--companions", type=int, help="how many of these vectors to add")
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--transfer", type=Path)
     parser.add_argument("--glove", type=Path)
@@ -114,11 +133,45 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--command", action="append", help="a command that made it")
     args = parser.parse_args(argv)
     if not args.out.exists():
-        LanguageModel.from_pretrained(args.model).save_pretrained(args.out, precision="bf16")
+        loaded = LanguageModel.from_pretrained(args.model)
+        if args.words is not None:
+            # Whoever trains further starts from these settings: new words are not to be cut, too.
+            stages = {**loaded.config, "vocabulary": to_json(VocabularyConfig())}
+            model = cut(loaded.model, args.words)
+            loaded = replace(loaded, model=model, config=stages, path=None)
+        loaded.save_pretrained(args.out, precision="bf16")
+        if args.word_vectors is not None:
+            add_companions(args.out, args.word_vectors, args.companions)
     if args.corpus is not None:
         write_card(args)
     size = sum(path.stat().st_size for path in args.out.rglob("*") if path.is_file())
     print(f"{args.out}: {size / 1e6:.2f} MB")
+
+
+def cut(model: BiLM, words: int) -> BiLM:
+    """The same model with the most frequent words; the others are unknown words from now on."""
+    vocabulary = model.vocabulary
+    counts = np.array(vocabulary.counts)
+    special = len(SPECIAL_WORDS)
+    order = special + np.argsort(-counts[special:], kind="stable")
+    kept = np.sort(np.concatenate([np.arange(special), order[: words - special]]))
+    new_counts = counts[kept]
+    new_counts[UNKNOWN] += counts.sum() - new_counts.sum()
+    smaller = Vocabulary(
+        tuple(vocabulary.words[index] for index in kept), tuple(new_counts.tolist())
+    )
+    result = BiLM(model.config, smaller)
+    tensors = model_tensors(model)
+    for name, tensor in model_tensors(result).items():
+        per_word = len(tensors[name]) == len(vocabulary)
+        tensor.copy_(tensors[name][torch.from_numpy(kept)] if per_word else tensors[name])
+    return result
+
+
+def add_companions(folder: Path, file: Path, count: int | None) -> None:
+    """Put the first static vectors of a file into a model folder."""
+    vectors = dict(islice(all_word_vectors(file), count))
+    CompanionVectors.of(list(vectors), np.stack(list(vectors.values()))).save(folder)
 
 
 def write_card(args: argparse.Namespace) -> None:
@@ -147,6 +200,8 @@ def write_card(args: argparse.Namespace) -> None:
         parameters=parameter_count(loaded.model),
         tokens=args.tokens,
         licence_file=LICENCE,
+        companions=0 if loaded.word_vectors is None else len(loaded.word_vectors),
+        companion_dim=0 if loaded.word_vectors is None else loaded.word_vectors.dim,
         perplexities="\n".join(perplexities),
         sets=" | ".join(SETS),
         bars="---|" * len(SETS),

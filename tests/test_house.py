@@ -21,7 +21,7 @@ from elmo.config import CLASSIFIER
 
 ROOT = Path(elmo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-NEW = {"serve", "integrations", "explore", "tasks", "registry", "api", "hub"}
+NEW = {"serve", "integrations", "explore", "tasks", "registry", "api", "hub", "companion"}
 NEW_FILES = {
     "classify/label_sets.py", "classify/linear.py", "cli/completion.py", "cli/models.py",
     "cli/pairs.py", "cli/paper.py", "cli/probe.py", "cli/serve.py", "cli/tag.py",
@@ -41,7 +41,8 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 # whenever the code gets there.
 LIMITS = {
     "files": 95,
-    "lines": 22_051,  # goal: 19,500 for what the first version could do; 60 are for label sets
+    # goal: 19,500 for what the first version could do; 120 are for label sets and companion vectors
+    "lines": 22_111,
     "private helpers called once": 150,
     "dataclasses": 120,
     "longest import chain": 13,

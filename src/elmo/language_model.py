@@ -213,8 +213,9 @@ class LanguageModel:
     @cached_property
     def word_vectors(self) -> CompanionVectors | None:
         """Static word vectors that come with the model, if any do."""
-        has_any = self.path is not None and (self.path / COMPANIONS[0]).is_file()
-        return CompanionVectors.load(self.path) if has_any else None
+        if self.path is None or not (self.path / COMPANIONS[0]).is_file():
+            return None
+        return CompanionVectors.load(self.path)
 
     @property
     def vocabulary(self) -> Vocabulary:

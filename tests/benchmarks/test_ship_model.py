@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import torch
 from tests.training.conftest import tiny_config, write_corpus
 
 import ship_model
@@ -46,4 +47,29 @@ def test_card_and_licence(tmp_path: Path) -> None:
     assert "7 documents" in card
     assert "| GloVe 6B: layer 0 | 0.500 | 0.250 |" in card
     assert "| talks | 1,234 | CC0 | a town hall |" in licence
+    assert "vectors of 0 words" in card
     assert LanguageModel.from_pretrained(out).model.config.hidden == tiny_config().model.hidden
+
+
+def test_frequent_words_stay_and_static_vectors_come_along(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "corpus.txt", documents=60)
+    pretrain([str(corpus)], tmp_path / "run", tiny_config(), cache=tmp_path / "cache")
+    model = LanguageModel.from_pretrained(tmp_path / "run").model
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 0\ncat 0 1\ndog 1 1\n", encoding="utf-8")
+    out = tmp_path / "shipped"
+    ship_model.main(
+        [str(tmp_path / "run"), "--out", str(out), "--words", "8",
+         "--word-vectors", str(vectors), "--companions", "2"]
+    )  # fmt: skip
+    shipped = LanguageModel.from_pretrained(out)
+    words = model.vocabulary.words
+    pairs = sorted(zip(model.vocabulary.counts[3:], words[3:], strict=True), reverse=True)
+    kept = [word for _, word in pairs[:5]]
+    assert set(shipped.vocabulary.words[3:]) == set(kept)
+    assert sum(shipped.vocabulary.counts) == sum(model.vocabulary.counts)
+    before, after = (one.layers(one.pack([kept])).words() for one in (model, shipped.model))
+    torch.testing.assert_close(after, before, rtol=0.02, atol=0.02)  # rounded to bf16
+    assert shipped.word_vectors is not None
+    assert shipped.word_vectors.words == ("the", "cat")
+    assert shipped.config["vocabulary"]["max_vocabulary"] == 100_000
