@@ -286,3 +286,16 @@ def test_progress_in_one_line_embed(
     monkeypatch.setattr("elmo.cli.display.SECONDS_BETWEEN_LINES", 0.0)
     embedding_progress(ProgressDisplay(""))(report)
     assert capsys.readouterr().err == "1,200 of 7,600 texts  9,876 words/s  0:01:15 left\n"
+
+
+def test_what_a_kill_left_is_removed_though_the_file_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed while it removed its journal, a job is done: the same command refuses, but tidies."""
+    out, left = tmp_path / "o.npz", tmp_path / ".o.npz.unfinished.elmo-0123abcd.partial"
+    out.write_bytes(b"whole")
+    left.mkdir()
+    (left / "vectors").write_bytes(b"half")
+    assert main(["embed", str(tmp_path / "x.txt"), "--out", str(out)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["o.npz"]

@@ -106,6 +106,8 @@ def check_vector_file(path: Path, *, words: bool = False) -> None:
         require_extra("pyarrow", "parquet")
     elif is_h5:
         require_extra("h5py", "official")
+    # Of a process that was killed while it removed its journal: the file may be whole by then.
+    remove_leftovers(path.parent, f"{path.name}.unfinished")
     if path.exists():
         raise UserError(f"{path} exists already; delete it, or choose another name")
     if words and is_h5 and names.exists():
@@ -134,7 +136,6 @@ def embed_text(
     """
     out, config, read = Path(out), config or EncodeConfig(), read or ReadOptions()
     folder = Path(f"{out}.unfinished")
-    remove_leftovers(out.parent, folder.name)  # of a process killed while it removed its journal
     if not folder.exists():
         check_vector_file(out)
     files = resolve([sources] if isinstance(sources, str) else sources)
@@ -364,12 +365,15 @@ def write_columns(path: Path, suffix: str, columns: Columns) -> None:
         parquet: Any = require_extra("pyarrow.parquet", "parquet")
         writer: Any = None
         with path.open("wb") as stream:  # pyarrow opens no path that is not UTF-8
-            for start, texts, words, rows in _chunks(columns):
-                ids, pooled = range(start, start + len(texts)), "offsets" not in columns
-                table = vector_table(ids, texts, words, rows, pooled=pooled)
-                writer = writer or parquet.ParquetWriter(stream, table.schema)
-                writer.write_table(table)
-            writer.close()
+            try:
+                for start, texts, words, rows in _chunks(columns):
+                    ids, pooled = range(start, start + len(texts)), "offsets" not in columns
+                    table = vector_table(ids, texts, words, rows, pooled=pooled)
+                    writer = writer or parquet.ParquetWriter(stream, table.schema)
+                    writer.write_table(table)
+            finally:
+                if writer is not None:  # else it would close itself later, after the file
+                    writer.close()
     else:
         try:
             _write_h5(path, columns)
