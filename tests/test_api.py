@@ -197,6 +197,48 @@ def test_static_vectors_from_a_list(trained, tmp_path) -> None:
         elmo.train_static(texts, dimension=3)
 
 
+STUDY = {"rows": ["majority", "tfidf"], "seeds": [0], "sweeps": [], "samples": [], "draws": 0}
+
+
+def test_a_study_of_lists_is_that_of_the_file(tmp_path) -> None:
+    table = pandas.DataFrame({"text": [f"{text} {i}" for i, text in enumerate(TEXTS * 8)]})
+    table["label"] = LABELS * 8
+    table.to_csv(tmp_path / "table.csv", index=False)
+    by_lists = elmo.run_study((table["text"], table["label"]), tmp_path / "lists", STUDY)
+    by_file = elmo.run_study(str(tmp_path / "table.csv"), tmp_path / "file", STUDY)
+    assert [row["name"] for row in by_lists["rows"]] == ["majority", "tfidf"]
+    metrics = [
+        [row["alone"]["seeds"][0]["test"] for row in results["rows"]]
+        for results in (by_lists, by_file)
+    ]
+    assert [row["accuracy"]["value"] for row in metrics[0]] == [0.5, 1]
+    assert metrics[0] == metrics[1]
+    names = {path.name for path in (tmp_path / "lists").iterdir()}
+    assert {"results.json", "report.html", "report.pdf"} <= names
+    test = (["Oil fell .", "They won ."], ["sports", "business"])
+    data = (table["text"].tolist(), LABELS * 8)
+    given = elmo.run_study(data, tmp_path / "given", STUDY, test=test)
+    assert given["about"]["test_rows"] == 2
+    assert given["rows"][1]["alone"]["test_accuracy"]["mean"] == 0
+
+
+def test_what_is_no_labelled_text_is_told(tmp_path) -> None:
+    for data, message in (
+        ((TEXTS, LABELS[:2]), "12 texts and 2 labels"),
+        (["Oil prices fell ."] * 3, r"data: expected a pair \(texts, labels\)"),
+        (([["Oil"]], ["business"]), "texts as strings"),
+        ((TEXTS, [["a", "b"]] * 12), "one label per text"),
+    ):
+        with pytest.raises(elmo.UserError, match=message):
+            elmo.run_study(data, tmp_path / "study", STUDY)
+    with pytest.raises(elmo.UserError, match="quick, standard, full"):
+        elmo.run_study(None, tmp_path / "study", "fast")
+    with pytest.raises(elmo.ConfigError, match="row"):
+        elmo.run_study(None, tmp_path / "study", {"row": []})
+    with pytest.raises(elmo.UserError, match="test: expected names of files"):
+        elmo.run_study(None, tmp_path / "study", STUDY, test=(TEXTS, LABELS))
+
+
 def test_the_vectorizer_is_an_estimator(tmp_path) -> None:
     texts, labels = pandas.Series(TEXTS, index=range(5, 17)), pandas.Series(LABELS)
     pipeline = make_pipeline(elmo.ElmoVectorizer(), LogisticRegression())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 if TYPE_CHECKING:
-    from elmo.api import pretrain, train_static
+    from elmo.api import pretrain, run_study, train_static
     from elmo.classify.classifier import TextClassifier
     from elmo.classify.config import ClassifierConfig
     from elmo.embed.config import MixConfig
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from elmo.errors import ConfigError, UserError
     from elmo.language_model import LanguageModel
     from elmo.static.vectors import StaticVectors
-    from elmo.study.runner import run_study
     from elmo.tasks.pairs import PairClassifier
     from elmo.tasks.tagger import TokenTagger
     from elmo.training.config import PretrainConfig
@@ -65,7 +64,7 @@ _HOMES = {
     "UserError": "elmo.errors",
     "load_vectors": "elmo.embed.files",
     "pretrain": "elmo.api",
-    "run_study": "elmo.study.runner",
+    "run_study": "elmo.api",
     "train_static": "elmo.api",
 }
 _FORMER = {

@@ -1,13 +1,15 @@
-"""Training from Python: functions that take lists of texts as well as the names of files."""
+"""Functions that take lists of texts as well as the names of files: train, or compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from elmo.config import from_json
+from elmo.classify.data import LabelledTexts
+from elmo.classify.label_sets import joined_labels
+from elmo.config import Json, from_json
 from elmo.errors import UserError
 from elmo.integrations.tracking import log_to_tensorboard
 from elmo.language_model import LanguageModel, model_path
@@ -15,12 +17,17 @@ from elmo.model_folder import Text
 from elmo.static import train as static
 from elmo.static.contextual import ContextualConfig
 from elmo.static.vectors import StaticVectors
+from elmo.study.config import PRESETS as STUDY_PRESETS
+from elmo.study.config import StudyConfig
 from elmo.text.config import ReadOptions
-from elmo.text.sources import text_sources
+from elmo.text.sources import are_sources, text_sources
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer
 from elmo.training import pretrain as training
 from elmo.training.config import PRESETS, PretrainConfig
 from elmo.training.loop import Listener
+
+if TYPE_CHECKING:
+    from elmo.study.runner import CellProgress
 
 Texts = str | Path | Iterable[Text] | Sequence[Path]
 """Texts (strings, or lists of words), or the names of files; see `are_sources`."""
@@ -156,3 +163,89 @@ def train_static(
         held_out_share=0.0,
         cache=cache,
     ).vectors
+
+
+def run_study(
+    data: str | Sequence[str] | tuple[Iterable[str], Iterable[Any]] | None,
+    out: Path | str,
+    config: StudyConfig | Mapping[str, Any] | str | None = None,
+    *,
+    test: str | Sequence[str] | tuple[Iterable[str], Iterable[Any]] | None = None,
+    model: Path | str | None = None,
+    pretraining: PretrainConfig | None = None,
+    title: str = "",
+    fresh: bool = False,
+    on_progress: Callable[[CellProgress], None] = lambda progress: None,
+) -> Json:
+    """Compare ELMo with static embeddings and TF-IDF on labelled texts; writes a report.
+
+    Needs the extra `study`. The same call resumes: what is computed already is not repeated.
+
+    Args:
+        data: a pair (texts, labels), or names of labelled files as on the command line: "ag_news",
+            "mail.csv"; None: short news that are generated.
+        out: folder for results.json, report.html, report.pdf and all that was trained.
+        config: the name of a preset ("quick", "standard", "full") or settings, as a `StudyConfig`
+            or by name: {"seeds": [0], "windows": [2, 8]}; default: "standard", or "quick" for
+            generated texts.
+        test: the texts to test on; default: a part of `data`, class by class.
+        model: a pre-trained biLM; default: one is trained on the training texts.
+        pretraining: settings of that training; default: those of the preset.
+        title: of the report; default: what was compared, and on which texts.
+        fresh: start over, forgetting what is in `out`.
+        on_progress: called whenever a part of the study starts, is under way or ends.
+
+    Returns:
+        The content of results.json; docs/study.md describes it.
+
+    >>> results = run_study((df["text"], df["label"]), "runs/study", "quick")
+    >>> results["rows"][0]["title"]
+    'Majority class'
+    """
+    # Not with the module: whoever pre-trains need not wait for the study.
+    from elmo.study import runner
+    from elmo.study.data import parts_of, read_parts
+    from elmo.study.report import write_report
+    from elmo.study.results import write_results
+
+    if config is None:
+        config = "quick" if data is None else "standard"
+    if isinstance(config, str) and config not in STUDY_PRESETS:
+        raise UserError(f"config: expected {', '.join(STUDY_PRESETS)}, or settings; got {config!r}")
+    preset = config if isinstance(config, str) else "standard"
+    if isinstance(config, Mapping):
+        config = from_json(StudyConfig, config, "config")
+    settings = STUDY_PRESETS[config] if isinstance(config, str) else config
+    if data is None or are_sources(data):
+        if test is not None and not are_sources(test):
+            raise UserError("test: expected names of files, as for data, or a pair for both")
+        parts = read_parts(_names(data), _names(test), settings)
+    else:
+        held_out = None if test is None else _labelled(test, "test")
+        parts = parts_of("texts", _labelled(data, "data"), held_out, settings)
+    folder = Path(out)
+    results = runner.run_study(
+        parts, folder, settings, model=model, pretraining=pretraining, preset=preset, title=title,
+        fresh=fresh, on_progress=on_progress,
+    )  # fmt: skip
+    write_results(results, folder)
+    write_report(results, folder)
+    return results
+
+
+def _names(sources: str | Path | Sequence[str | Path] | None) -> list[str]:
+    if sources is None or isinstance(sources, str | Path):
+        return [] if sources is None else [str(sources)]
+    return [str(name) for name in sources]
+
+
+def _labelled(pair: Any, name: str) -> LabelledTexts:
+    """A pair of texts and labels as a table that was read."""
+    try:
+        texts, labels = (list(part) for part in pair)
+    except (TypeError, ValueError):
+        raise UserError(f"{name}: expected a pair (texts, labels), or names of files") from None
+    names, _, several = joined_labels(labels, len(texts))
+    if several is not None or not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{name}: expected texts as strings, and one label per text")
+    return LabelledTexts(texts, names, [f"{name}, row {row}" for row in range(len(texts))])

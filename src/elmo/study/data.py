@@ -18,9 +18,7 @@ from elmo.classify.data import (
     Split,
     check_test_rows,
     development_split,
-    encode_labels,
     few_labels,
-    label_names,
     read_labelled,
 )
 from elmo.classify.features import TokenizedTexts, tokenize_texts
@@ -113,10 +111,7 @@ def read_parts(
     read: ReadOptions | None = None,
     label_column: str | None = None,
 ) -> LabelledParts:
-    """Read labelled texts; without a test part, one is split off, class by class.
-
-    Without any sources, news is generated.
-    """
+    """Read labelled texts; without any sources, news is generated."""
     if not sources:
         if test:
             raise UserError("--test came without texts to train on; name those first")
@@ -137,24 +132,26 @@ def read_parts(
     if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
         test = ("ag_news:test",)
     data = read_labelled(sources, read, label_column)
-    if test:
-        held = read_labelled(test, read, label_column)
-        check_test_rows(data, held)
-        return LabelledParts(name, data, held)
-    labels = label_names(data.labels or ())
-    classes = encode_labels(data.labels or (), labels, data.locations)
-    split = development_split(classes, config.test_share, 0, labels)
+    return parts_of(name, data, read_labelled(test, read, label_column) if test else None, config)
+
+
+def parts_of(
+    name: str, data: LabelledTexts, test: LabelledTexts | None, config: StudyConfig
+) -> LabelledParts:
+    """Training and test part; without a test part, one is split off, class by class."""
+    if test is not None:
+        check_test_rows(data, test)
+        return LabelledParts(name, data, test)
+    classes = data.encoded(data.label_names)
+    split = development_split(classes, config.test_share, 0, data.label_names)
     train, held_out = (data.select(rows.tolist()) for rows in split)
     return LabelledParts(name, train, held_out)
 
 
 def study_data(parts: LabelledParts, config: StudyConfig) -> StudyData:
     """Labels as classes, and development rows set aside; `tokenize` gives the words later."""
-    labels = label_names(parts.train.labels or ())
-    classes = [
-        encode_labels(part.labels or (), labels, part.locations)
-        for part in (parts.train, parts.test)
-    ]
+    labels = parts.train.label_names
+    classes = [part.encoded(labels) for part in (parts.train, parts.test)]
     return StudyData(
         name=parts.name,
         texts=(*parts.train.texts, *parts.test.texts),

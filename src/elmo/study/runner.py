@@ -97,7 +97,7 @@ def run_study(
     """Compare embeddings on labelled texts; cells finished by an earlier session are not repeated.
 
     Args:
-        parts: training and test texts, from `read_parts`.
+        parts: training and test texts, from `read_parts` or `parts_of`.
         out: folder for the cells, the biLM and static vectors.
         model: a pre-trained biLM; default: one is trained on the training texts.
         pretraining: settings of that training; default: those of the preset.
