@@ -1,4 +1,4 @@
-"""The shipped model in use: what is measured is what people do."""
+"""A shipped model in use: what is measured is what people do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import using
+from elmo import Embedder
 from elmo.cli.main import parse
-from elmo.config import BILM
 from harness import read_bench
 
 
@@ -37,12 +37,24 @@ def test_importing_takes_no_torch():
 def test_the_commands_are_those_of_elmo():
     out = Path("somewhere/vectors.npz")
     _, embedding = parse(using.pooled_command("ag_news:test", out, 2))
-    assert (embedding.sources, embedding.out, embedding.model) == (["ag_news:test"], out, BILM)
+    assert (embedding.sources, embedding.out, embedding.model) == (
+        ["ag_news:test"],
+        out,
+        using.MODEL,
+    )
     assert embedding.encode.output == "pooled"
     _, training = parse(using.classifier_command("ag_news", out, 2))
-    assert (training.sources, training.out, training.model) == (["ag_news"], out, BILM)
+    assert (training.sources, training.out) == (["ag_news"], out)
+    assert embedding.model == training.model == using.MODEL
     assert training.config.learning.fine_tuning.fine_tune_epochs == 0
     assert embedding.threads == training.threads == 2
+
+
+def test_the_page_describes_the_model_that_is_measured():
+    model = Embedder.from_pretrained(using.MODEL).loaded
+    size = model.model.config
+    assert (size.input, size.layers, size.hidden) == ("words", 2, 128)
+    assert len(model.vocabulary) == 37_122
 
 
 def test_a_command_that_fails_has_no_time():
