@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sphinx.pycode import ModuleAnalyzer
+
 import elmo
 
 project = "elmo"
@@ -53,6 +55,13 @@ def list_optional_pages(app: Any, name: str, source: list[str]) -> None:
         source[0] = "\n".join(lines)
 
 
+def without_overloads(self: ModuleAnalyzer, analyze: Any = ModuleAnalyzer.analyze) -> None:
+    """One signature per function, which the docstring describes, instead of all its overloads."""
+    analyze(self)
+    self.overloads = {}
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    ModuleAnalyzer.analyze = without_overloads
     app.connect("source-read", list_optional_pages)

@@ -268,9 +268,9 @@ class Embedder:
             start: deprecated name of `initial_state`.
 
         Returns:
-            pooled: (texts, dim), or (texts, layers, dim) for layer="all"; a text without words
-            gives zeros. tokens: for each text (words, dim) or (layers, words, dim); with `pad`, one
-            `Padded`.
+            For "pooled", (texts, dim), or (texts, layers, dim) with layer="all"; a text without
+            words gives zeros. For "tokens", one (words, dim) or (layers, words, dim) per text; with
+            `pad`, one `Padded`.
         """
         if pad and output == "pooled":
             raise UserError("pad: pooled vectors all have one length; use output='tokens'")
