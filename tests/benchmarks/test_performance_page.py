@@ -24,6 +24,9 @@ from performance_page import (
     ratio,
 )
 
+DOCS = Path(performance_page.__file__).parents[1] / "docs"
+
+
 # The page shows what was measured, says what was not, and warns of what is worth little.
 
 
@@ -39,8 +42,10 @@ def test_every_target_and_every_figure_is_there(results: Path, tmp_path: Path):
         assert read_bench(results / f"{name}.json").command in page
     median = read_bench(results / "training.json").figure("plain").median
     assert f"| plain | {shown(median)} (" in page
-    for picture in re.findall(r"\]\((.+?)\)", page):
-        assert (tmp_path / picture).exists()
+    links = re.findall(r"(!?)\[.+?\]\((.+?)\)", page)
+    assert {bool(picture) for picture, _ in links} == {True, False}
+    for picture, target in links:  # pictures are drawn; other pages are in docs
+        assert ((tmp_path if picture else DOCS) / target.partition("#")[0]).exists()
 
 
 def test_what_is_missing_is_not_measured(results: Path, tmp_path: Path):
