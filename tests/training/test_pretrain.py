@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import torch
 from tests.training.conftest import stop_after, tiny_config, write_corpus
 
 from elmo.bilm.config import BiLMConfig, SoftmaxConfig
-from elmo.bilm.model import BiLM, seeded
+from elmo.bilm.model import BatchLoss, BiLM, seeded
 from elmo.companion import CompanionVectors
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import LanguageModel
@@ -381,6 +382,45 @@ def test_without_held_out_text_a_loss_that_is_no_number_leaves_no_model(
         pretrain([str(corpus_file)], tmp_path / "run", config, **around)
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not [*(tmp_path / "run").glob("checkpoints/step-*")]
+
+
+def test_no_loss_and_none_of_its_gradients_is_alive_during_the_update(
+    corpus_file, around, tiny, tmp_path, monkeypatch
+):
+    alive: list[int] = []
+    clip = loop.clip_grad_norm_
+
+    def counted(*args: Any) -> Any:
+        alive.append(sum(type(one) is BatchLoss for one in gc.get_objects()))
+        return clip(*args)
+
+    monkeypatch.setattr(loop, "clip_grad_norm_", counted)
+    gc.collect()
+    pretrain([str(corpus_file)], tmp_path / "run", tiny, **around)
+    assert alive
+    assert not any(alive)
+
+
+def test_a_run_knows_its_dtype_and_tells_of_another_machine(
+    corpus_file, around, tmp_path, monkeypatch, caplog
+):
+    stopped = stop_after(3)
+    config = tiny_config(precision="auto")
+    for has_units, dtype in ((True, "bfloat16"), (False, "bfloat16")):
+        monkeypatch.setattr("elmo.runtime.has_bf16_units", lambda _, answer=has_units: answer)
+        with monkeypatch.context() as patch:
+            patch.setattr("elmo.training.pretrain.stop_requested", stopped)
+            pretrain([str(corpus_file)], tmp_path / "run", config, **around)
+        assert read_run(tmp_path / "run")[0].dtype == dtype
+        assert ("computed in bfloat16 and computes in float32" in caplog.text) is not has_units
+    # A run of before does not say it: what it computes in now is stored.
+    content = json.loads((tmp_path / "run" / "config.json").read_text())
+    del content["run"]["dtype"]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(content))
+    caplog.clear()
+    assert resume(tmp_path / "run", cache=around["cache"]).finished
+    assert read_run(tmp_path / "run")[0].dtype == "float32"
+    assert "computed in" not in caplog.text
 
 
 def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):

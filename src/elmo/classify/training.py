@@ -326,7 +326,8 @@ def train_classifier(
     """Train a classifier on labelled files; the same call resumes an interrupted training.
 
     Until the folder is complete, checkpoints are kept next to it in `<out>.unfinished`. A resumed
-    training ends with the same weights, bit for bit, as one that was never interrupted.
+    training ends with the same weights, bit for bit, as one that was never interrupted, if the
+    processor is of the same kind and there are as many threads.
 
     Args:
         out: the classifier's folder, which must not exist.

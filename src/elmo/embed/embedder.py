@@ -279,17 +279,11 @@ class Embedder:
             initial_state = start
         if convert_to not in ("numpy", "torch"):
             raise UserError(f"convert_to: expected numpy or torch, got {convert_to!r}")
-        encoder = self.encoder(
-            EncodeConfig(
-                output=output,
-                layer=layer,
-                pooling=pooling,
-                normalize=normalize,
-                initial_state=initial_state,
-                slots=slots,
-                batch_tokens=batch_tokens,
-            )
-        )
+        config = EncodeConfig(
+            output=output, layer=layer, pooling=pooling, normalize=normalize,
+            initial_state=initial_state, slots=slots, batch_tokens=batch_tokens,
+        )  # fmt: skip
+        encoder = self.encoder(config)
         single = isinstance(texts, str)
         batch: Sequence[Text] = [texts] if isinstance(texts, str) else texts
         try:

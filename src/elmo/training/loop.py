@@ -195,6 +195,7 @@ def train(
                 loss.mean_over(step.forward_targets, step.backward_targets).backward()
                 states[number] = loss.state
                 meter.add(loss)
+                del loss  # its graph holds gradients, which nobody needs during the update
             # The update.
             for parameter in model.word_parameters:
                 if parameter.grad is not None and parameter.grad.is_sparse:

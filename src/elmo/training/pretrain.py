@@ -75,6 +75,7 @@ class RunConfig:
     """Checksum of its content."""
     vocabulary: str = ""
     """SHA-256 of vocabulary.txt."""
+    dtype: str = ""  # of the matrix products, where the run started
 
 
 class Result(NamedTuple):
@@ -110,9 +111,9 @@ def pretrain(
 ) -> Result:
     """Train a biLM on text and write it to a folder: `elmo.pretrain`, on files alone.
 
-    A resumed run ends with the same weights, bit for bit, as one that was never interrupted. A
-    finished run is trained longer by a call with more `epochs`: the learning rate then follows the
-    schedule of the longer training.
+    On the same kind of processor with as many threads, a resumed run ends with the same weights,
+    bit for bit, as one that was never interrupted. A finished run is trained longer by a call with
+    more `epochs`: the learning rate then follows the schedule of the longer training.
 
     Args:
         world: the processes that train together; all of them make the same call.
@@ -177,11 +178,7 @@ def resume(
 
 
 def _run(
-    folder: Path,
-    corpus: Corpus,
-    device: str,
-    world: World,
-    on_report: Listener | None,
+    folder: Path, corpus: Corpus, device: str, world: World, on_report: Listener | None
 ) -> Result:
     """Train from the newest checkpoint, or from the start, to the end or to a signal."""
     world.on_first(lambda: files.remove_leftovers(folder))
@@ -211,6 +208,15 @@ def _run(
             )
     model = model.to(device)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
+    dtype = str(model.compute_dtype).removeprefix("torch.")
+    if checkpoint is not None and run.dtype not in ("", dtype):
+        log.warning(
+            "this run has computed in %s and computes in %s here: it will not end with the weights "
+            "that it would have had where it started", run.dtype, dtype,
+        )  # fmt: skip
+    elif world.is_first and run.dtype != dtype:
+        run = replace(run, dtype=dtype)
+        files.write_json(folder / CONFIG, {**read_config(folder), "run": to_json(run)})
     log.info(
         "%d documents of %d tokens, %d more held out; %d words known, %.2f%% of the text unknown",
         corpus.train.documents, corpus.tokens, corpus.held_out.documents, len(vocabulary),
@@ -218,10 +224,8 @@ def _run(
     )  # fmt: skip
     log.info(
         "%s at step %d on %s, products in %s, %d threads",
-        "resuming" if step else "starting", step, model.device, model.compute_dtype,
-        torch.get_num_threads(),
+        "resuming" if step else "starting", step, model.device, dtype, torch.get_num_threads(),
     )  # fmt: skip
-
     if world.is_first:
         shorten_log(folder / LOG, step)
 
