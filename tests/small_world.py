@@ -54,6 +54,10 @@ def make(folder: Path) -> None:
         table = csv.writer(stream)
         table.writerow(("folder", "body"))
         table.writerows((item.label, item.text) for item in train)
+    topics = [{"text": item.text, "topics": item.label} for item in train]
+    for row in topics[::3]:
+        row["topics"] += ";long" if len(row["text"]) > 100 else ";short"
+    write_lines(folder / "reuters.jsonl", [json.dumps(row) for row in topics])
     words = sorted({word for text in texts for word in text.split()})
     numbers = " ".join(["0.5", "-0.25"] * 50)
     write_lines(folder / "glove.6B.100d.txt", [f"{word.lower()} {numbers}" for word in words[:200]])
