@@ -4,12 +4,10 @@
     c = clip(f c + i j)
     h = clip((o tanh c) P)             or o tanh c, without projection
 
-Three kernels compute it. `_Scan` is a loop over the steps with a gradient formed by hand: it knows
-clipping, and on a CPU it is as fast as `nn.LSTM`. `scan_pair` runs both directions of a few texts
-in one such loop. `torch.lstm` computes all steps in one call, without projection and clipping: on
-accelerators, for which a loop in Python is a queue of tiny kernels, and on a CPU for a single text.
-`LSTMLayer.uses_torch` decides. All give the same values and gradients, which is tested on the CPU
-by forcing each; no accelerator was at hand to test on.
+`_Scan` computes it in a loop over the steps with a gradient formed by hand: it knows clipping, and
+on a CPU it is as fast as `nn.LSTM`. `scan_pair` is such a loop over both directions, `torch.lstm`
+one call for all steps; `BiLM.layers` has a table of which is used when. All give the same values
+and gradients, which is tested on the CPU by forcing each; no accelerator was at hand to test on.
 """
 
 from __future__ import annotations
@@ -117,19 +115,12 @@ class LSTMLayer(nn.Module):
             outputs, cell = cast(
                 "tuple[Tensor, Tensor]",
                 _Scan.apply(
-                    inputs,
-                    state.output.to(dtype),
-                    state.cell,
-                    self.input_weight.to(dtype),
-                    self.recurrent_weight.to(dtype),
-                    self.bias.to(dtype),
-                    None if projection is None else projection.to(dtype),
-                    index,
-                    layout,
-                    (self.cell_clip, self.projection_clip),
-                    torch.is_grad_enabled(),
+                    inputs, state.output.to(dtype), state.cell, self.input_weight.to(dtype),
+                    self.recurrent_weight.to(dtype), self.bias.to(dtype),
+                    None if projection is None else projection.to(dtype), index, layout,
+                    (self.cell_clip, self.projection_clip), torch.is_grad_enabled(),
                 ),
-            )
+            )  # fmt: skip
             output = outputs[layout.last[:active]]
         if active < layout.texts:  # windows of a batch: the other texts have ended before
             output = torch.cat([output, state.output[active:].to(output.dtype)])
@@ -354,7 +345,9 @@ class _Scan(torch.autograd.Function):
             else:
                 read = inputs[chunk] if index is None else inputs[index[chunk]]
                 torch.addmm(bias, read, input_weight, out=here)
-            # In place, in views of memory that is allocated once rather than at every step.
+            # In place, in views of memory that is allocated once rather than at every step. `cell`
+            # may lie in this buffer: the first step of a chunk reads it before, or exactly where,
+            # it writes.
             for gate, new_cell, tanh_cell, new_output in zip(
                 torch.split(here, sizes),
                 torch.split(cells[: len(here)], sizes),
@@ -392,6 +385,8 @@ class _Scan(torch.autograd.Function):
         d_gates = torch.empty_like(gates)
         d_projected = torch.empty_like(outputs)
         d_output = torch.zeros_like(start_output)
+        # No gradient comes from the next window through the cells: end_cells is a constant
+        # (truncated BPTT).
         d_cell = torch.zeros_like(start_cell)
         recurrent_back = recurrent_weight.t()
         steps = zip(
@@ -424,7 +419,7 @@ class _Scan(torch.autograd.Function):
             d_i.copy_(d_c * j)
             d_f.copy_(d_c * earlier[:some])
             d_j.copy_(d_c * i * (1 - j * j))
-            sigmoids = gate[:, : 3 * hidden]
+            sigmoids = gate[:, : 3 * hidden]  # s(1 - s) for the three sigmoids at once
             d_gate[:, : 3 * hidden].mul_(torch.addcmul(sigmoids, sigmoids, sigmoids, value=-1))
             torch.mul(d_c, f, out=d_cell[:some])
             torch.mm(d_gate, recurrent_back, out=d_output[:some])

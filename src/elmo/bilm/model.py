@@ -283,15 +283,19 @@ class BiLM(nn.Module):
         vectors = self._token_vectors(batch)  # (distinct words, width)
         states = (None, None) if state is None else state
         upto = self.config.layers if upto is None else upto
-        # Four ways to compute the same: torch's LSTM for a single text, one loop over both
-        # directions for a few texts, and else one thread per direction; on an accelerator one
-        # direction after the other.
+        # Four ways to compute the same; the first whose condition holds (docs/experiments.md):
+        #   one text, no gradients, CPU,   torch.lstm, one direction  each call uses all threads;
+        #     no clipping or projection      after the other            half of them take longer
+        #   up to FEW_TEXTS, no            scan_pair, both            steps so short that threads
+        #     gradients, CPU                 directions in one loop     only take turns
+        #   CPU                            _Scan, one thread per      threads never wait for each
+        #                                    direction                  other (in_two_threads)
+        #   accelerator                    torch.lstm, or _Scan if    a loop in Python queues
+        #                                    clipped or projected       tiny kernels
         plain = random is None and not torch.is_grad_enabled() and vectors.device.type == "cpu"
         if upto == 0:
             forward = backward = ((), ())
         elif plain and self.forward_stack.layer(0).uses_torch(vectors, batch.layout.texts):
-            # A single text. One direction after the other: each call uses all threads, and takes
-            # less time than two calls with half of them (docs/experiments.md).
             given = zip(self.directions, batch.inputs, states, strict=True)
             with torch.autocast("cpu", enabled=False):
                 forward, backward = (
@@ -502,7 +506,7 @@ class _TwoThreads(torch.autograd.Function):
         ctx.split, ctx.parameters = split, [used[1:] for used in both]
         ctx.gradients = [left_graph[1], right_graph[1]]
         if ctx.gradients[0] is None:
-            # Both graphs are freed when autograd frees any other graph.
+            # Saved through ctx, so that autograd frees them with the outer graph.
             ctx.save_for_backward(left_graph[0], *left, right_graph[0], *right)
         return tuple(result.detach() for result in (*left, *right))
 

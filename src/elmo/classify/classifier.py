@@ -173,7 +173,7 @@ class BiLMReference:
     """Which biLM an estimator was trained on."""
 
     path: str
-    """The folder, relative to the estimator's; "bilm" is inside it."""
+    """The folder: absolute, or "bilm" for the copy in the estimator's own folder."""
     sha256: str
     """Of its file of weights."""
 
@@ -464,7 +464,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
 
         Args:
             bilm: Refer to the biLM in this folder, by path and checksum, instead of copying it.
-            precision: Of the saved weights; bf16 halves the size.
+            precision: Of the saved biLM and network, which bf16 halves; linear parts do not change.
         """
         folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16

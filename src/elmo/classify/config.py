@@ -100,7 +100,7 @@ class LearningConfig:
     numbers, so that small steps of all weights add up to a large step of the unit."""
     schedule: Schedule = "one_cycle"
     """With a given number of epochs. plateau: warm up, stay level, fall linearly over the last 40%;
-    one_cycle: warm up, fall to 0 as a half cosine; cosine: the same from a lower start; or
+    one_cycle: warm up, fall to 0.1% as a half cosine; cosine: the same from 0 and to 0; or
     constant. Without, the rate stays level and falls to a third where the loss stops falling."""
     warmup: Fraction = 0.1
     """Fraction of the training in which the learning rate rises."""

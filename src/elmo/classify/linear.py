@@ -156,6 +156,7 @@ def fit_ngrams(
         columns = np.sort(most)
         log.info("n-grams: the %d most frequent of %d", len(columns), len(hashes))
         counts, hashes, in_texts = counts[:, columns], hashes[columns], in_texts[columns]
+    # Of all texts, held-out ones included, without their labels.
     idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)
     matrix = tfidf(counts, idf)
 
@@ -299,7 +300,8 @@ def fit_pooled(
     flat = pooled.reshape(len(pooled), -1)
     chosen = np.random.default_rng(0).permutation(len(flat))[:COMPONENT_ROWS]
     sample = torch.from_numpy(flat[np.sort(chosen)]).float()
-    # Standardised, so that no layer counts more than another because its values are larger.
+    # Standardised, so that no layer counts more than another because its values are larger. Mean,
+    # scale and components are of all texts, held-out ones included, without their labels.
     mean = sample.mean(0)
     scale = scale.flatten() / (sample.std(0, correction=0) + 1e-3) / sample.shape[1] ** 0.5
     with seeded(0):  # svd_lowrank draws from the global generator
@@ -427,9 +429,9 @@ def fit_part_weights(scores: Sequence[Tensor], targets: Tensor) -> tuple[float, 
     """Positive weights for which the softmax of the weighted sum predicts held-out texts best.
 
     In units of the spread of a part's scores, the logarithm of its weight has a wide normal prior.
-    Held-out scores of a few texts may point the wrong way, since a text that is held out is missing
-    on the side of its class; weights of 0, which fit such texts best, would predict the first class
-    for every text. Nor can a few texts without a mistake make the weights infinite.
+    Holding out one of few texts makes its class rarer in training, so its score leans the wrong way
+    and the best weight would be 0; the prior prevents that. It also keeps weights finite when no
+    held-out text is wrong.
 
     Args:
         scores: of each part, (texts, classes), of texts that it has not learned from.

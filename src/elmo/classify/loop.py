@@ -47,7 +47,7 @@ PATIENCE, RATE_FALLS, RATE_FACTOR = 3, 3, 0.3
 to 0.3 of what it was; the third time, training stops."""
 LEAST_IMPROVEMENT = 1e-4
 PATIENCE_STEPS, WARMUP_STEPS = 50, 100
-"""An epoch of few texts has few steps: patience lasts at least so many; and the warm-up's steps."""
+"""Least patience, in steps, and the length of the warm-up, in steps."""
 STILL_IMPROVING = "the development loss was still falling"
 NETWORK, FINE_TUNING = "network", "fine-tuning"
 Rows = NDArray[np.int64]

@@ -87,7 +87,8 @@ class Trained:
     history: list[loop.EpochReport]
     """The epochs of the network; none without one."""
     split: Split
-    """Rows that were learned from, and rows of `held_out`; without a network both are all rows."""
+    """Rows that were learned from, and rows of `held_out`; without a network the former are all
+    rows and the latter, too, of up to 20,000: of more, a tenth was held out."""
     probabilities: NDArray[np.float32]
     """By the classifier, of all texts, (texts, classes)."""
     held_out: NDArray[np.float32]
@@ -202,7 +203,8 @@ def train(
     accuracy = float(confidences(probabilities, classes)[1][split.train].mean())
     most_frequent = 0.0 if several else float(np.bincount(classes).max() / len(classes))
     seen = float(confidences(calibrated, gold.numpy())[1].mean())
-    # Of texts that are learned by heart, train accuracy says nothing.
+    # A model that memorised its texts has a high train accuracy, so the held-out one must beat the
+    # majority, too.
     if min(accuracy - 0.05, seen - standard_error(seen, len(gold))) < most_frequent:
         log.warning(
             "train accuracy %.3f, held-out accuracy %.3f: hardly more than the most frequent label "

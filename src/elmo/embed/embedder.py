@@ -262,7 +262,7 @@ class Embedder:
             initial_state: the state each text starts from: "zero"; "warm", after a neutral context;
                 or "carry", that after the previous text, as the original ELMo does.
             slots: for "carry": number of texts read side by side.
-            batch_tokens: tokens per batch; default: 8,192 to 32,768; more for smaller models.
+            batch_tokens: tokens per batch; default: 8,192 for large models to 32,768 for small.
             show_progress: show a progress bar on standard error.
             progress: called with a `Progress` after each batch.
             start: deprecated name of `initial_state`.
@@ -557,7 +557,7 @@ def groups_of(texts: Sequence[Sequence[str]], batch_tokens: int) -> list[list[in
 
 
 def usual_batch_tokens(model: BiLM) -> int:
-    """The default number of tokens per batch: 8,192 to 32,768; more for smaller models."""
+    """The default number of tokens per batch: 8,192 for large models to 32,768 for small ones."""
     return min(max((1 << 22) // model.config.hidden, 8192), 32768)
 
 

@@ -5,8 +5,8 @@ text first, then their second tokens, and so on. Three texts A, B, C of 2, 4 and
 
     B0 A0 C0 | B1 A1 | B2 | B3        batch_sizes = [3, 2, 1, 1], sorted_indices = [1, 0, 2]
 
-Padding was 55% of the steps where short and long texts are trained on together, and 10% where texts
-of similar length are embedded; packed, fine-tuning is 1.8 times as fast (docs/experiments.md).
+Padded, 55% of training steps and 10% of embedding steps were padding; packed, fine-tuning is 1.8
+times as fast (docs/experiments.md).
 Step t of a layer is one contiguous block, the first batch_sizes[t] rows of the block before.
 
 Both directions of a batch have the same layout, since both read the same number of tokens of each
@@ -109,7 +109,7 @@ class Targets(OnDevice):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a larger batch that these are: every `step`-th, from `first` on."""
+    """Which rows of the whole batch a micro-batch holds: first, first + step, ..."""
 
     first: int
     step: int
