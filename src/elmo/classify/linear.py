@@ -1,7 +1,8 @@
 """The linear parts of a classifier, and the weights with which parts are summed.
 
 A linear SVM on TF-IDF n-grams sees what no average of vectors keeps: the exact words. A logistic
-regression on pooled biLM layers generalises from few texts. Both are convex, so that there are no
+regression on pooled biLM layers generalises from few texts, one on averages of static vectors
+from fewer still. All are convex, so that there are no
 epochs to choose. Each scores texts that it has not learned from (cross-validation); these scores
 choose its strength of regularisation and the weight of each part in the sum, which calibrates it.
 
