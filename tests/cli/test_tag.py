@@ -46,6 +46,9 @@ def test_tag(
     assert main(["tag", "predict", "ราคา ลดลง", *model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["unknown_rate"] == 1
     assert "its results say little" in caplog.text
+    capsys.readouterr()
+    assert main(["tag", "predict", "", "the cat", *model]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "(no words)"
     assert main(["tag", "predict", "the cat", *model, "--format", "conll"]) == 0
     assert capsys.readouterr().out.startswith("the\t")
     assert main(["tag", "predict", "--conll", str(folder / "test.conll"), *model]) == 0

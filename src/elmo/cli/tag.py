@@ -222,6 +222,8 @@ def run_predict(args: Arguments) -> int:
         elif args.format == "conll":
             columns = ([safe(one) for one in some] for some in (text.words, text.tags))
             sys.stdout.write(conll_text(*columns))
+        elif not text.words:
+            print("(no words)")
         elif console.is_terminal:
             console.print(coloured(text), soft_wrap=True, highlight=False)
         else:
