@@ -6,6 +6,7 @@ import csv
 import gzip
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def make(folder: Path) -> None:
     for run in ("runs/news", "runs/general"):
         config = tiny_config()
         pretrain([str(folder / "texts.txt")], folder / run, config, cache=folder / "cache")
+    shutil.copytree(folder / "runs/news", folder / "runs/mine")
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
