@@ -225,7 +225,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 class TextClassifier(Estimator[ClassifierConfig]):
-    """Assigns one of several labels to each text: by n-grams, word vectors, and the layers of a biLM.
+    """Assigns one of several labels to each text, by n-grams, word vectors and a biLM's layers.
 
     Shaped like a scikit-learn classifier. Texts are strings or lists of words. Trained on lists of
     labels, it assigns none, one or several to each text: those of a probability above 0.5.
