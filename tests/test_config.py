@@ -23,6 +23,7 @@ from elmo.cli.main import main
 from elmo.config import BILM, CLASSIFIER, Count, Range, check, from_json, nearest, to_json
 from elmo.embed.embedder import Embedder
 from elmo.errors import ConfigError
+from elmo.model_folder import COMPANIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +234,7 @@ def test_they_are_small_and_hold_no_text() -> None:
         assert sum(path.stat().st_size for path in files) <= megabytes * 1e6
     assert {path.name for path in BILM.iterdir()} == {
         "LICENSE.md", "README.md", "config.json", "corpus.json", "model.safetensors",
-        "vocabulary.txt",
+        "vocabulary.txt", *COMPANIONS,
     }  # fmt: skip
     assert {path.name for path in CLASSIFIER.iterdir()} == {
         "LICENSE.md", "README.md", "bilm", "classifier.json", "classifier.safetensors",
@@ -247,6 +248,7 @@ def test_the_licences_of_the_weights_say_what_the_texts_allow() -> None:
     assert all(source["licence"] in licence and source["origin"] in licence for source in sources)
     free = ("public domain", "CC0", "CC BY", "free for any use")
     assert all(source["licence"].startswith(free) for source in sources)
+    assert "Public Domain Dedication and License" in licence  # GloVe's vectors
     assert "non-commercial" in (CLASSIFIER / "LICENSE.md").read_text()
 
 

@@ -10,6 +10,7 @@ import elmo
 from elmo.config import BILM, CLASSIFIER
 from elmo.errors import UserError
 from elmo.files import sha256
+from elmo.model_folder import COMPANIONS
 
 
 def snapshot(cache: Path, source: Path) -> Path:
@@ -62,6 +63,7 @@ def test_a_model_is_pushed_as_it_is_saved(tmp_path, monkeypatch) -> None:
     assert embedder.push_to_hub("user/name", private=True) == "https://hub.example/user/name"
     assert pushed["private"] is True
     assert pushed["dim"] == embedder.dim
-    assert pushed["names"] == {"README.md", "config.json", "model.safetensors", "vocabulary.txt"}
+    files = {"README.md", "config.json", "model.safetensors", "vocabulary.txt"}
+    assert pushed["names"] == files | set(COMPANIONS)
     with pytest.raises(UserError, match="user/model"):
         embedder.push_to_hub("name")
