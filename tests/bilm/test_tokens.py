@@ -205,8 +205,10 @@ def test_the_length_needed_is_the_word_its_marks_and_a_window() -> None:
     assert LENGTHS[-1] == 50
 
 
-def test_gradients_are_those_of_a_convolution() -> None:
-    spellings = torch.from_numpy(spell_all(["cat", "naïve", "x" * 60, "雨"]))
+@pytest.mark.parametrize("rows", [2, 256])
+def test_gradients_are_those_of_a_convolution(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo.bilm.tokens.TRAINED_ROWS", rows)  # blocks of two, or all words in one
+    spellings = torch.from_numpy(spell_all(["cat", "naïve", "x" * 60, "雨", "a"]))
     cnn = CharacterCNN(CharacterConfig(char_dim=4, filters=((1, 3), (4, 5)))).double()
     weights = list(cnn.parameters())
     found = torch.autograd.grad(cnn(spellings).square().sum(), weights)
@@ -215,6 +217,10 @@ def test_gradients_are_those_of_a_convolution() -> None:
     plain = cnn.transform(torch.cat(convolved, dim=1)).square().sum()
     for one, other in zip(found, torch.autograd.grad(plain, weights), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_no_spellings_have_no_features() -> None:
+    assert CNN(torch.from_numpy(spell_all([]))).shape == (0, 128)
 
 
 LEXICON = [f"{'abcdefgh'[n % 8]}{n}" for n in range(150)] + ["x" * 49, "x" * 60, "naïve", "雨"]
