@@ -93,11 +93,31 @@ def test_each_optimizer_lowers_a_simple_loss(name):
 def test_only_matrices_between_layers_decay_and_frozen_ones_are_left_out():
     model = nn.ModuleDict({"stack": nn.Linear(2, 2), "output": nn.Linear(2, 2)})
     model["stack"].bias.requires_grad_(False)
-    decayed, kept = build_optimizer(model, TrainingConfig(weight_decay=0.1)).param_groups
+    decayed, words, kept = build_optimizer(model, TrainingConfig(weight_decay=0.1)).param_groups
+    assert words["params"] == []
     assert decayed["weight_decay"] == 0.1
     assert [one is model["stack"].weight for one in decayed["params"]] == [True]
     assert kept["weight_decay"] == 0
     assert len(kept["params"]) == 2
+
+
+def test_the_word_rate_scales_the_step_of_the_word_vectors_alone(
+    corpus_file, around, tmp_path, monkeypatch
+):
+    """One step with rates of 1, 1/2 and 1/4: words differ by 1/2 and 1/4 of the first."""
+    monkeypatch.setattr("elmo.training.pretrain.stop_requested", stop_after(1))
+    weights: list[dict[str, torch.Tensor]] = []
+    for rate in (1.0, 0.5, 0.25):
+        out, config = tmp_path / str(rate), tiny_config(optimizer="sgd", word_rate=rate)
+        pretrain([str(corpus_file)], out, config, **around)
+        weights.append(dict(load(out / "checkpoints").weights))
+    for name, whole in weights[0].items():
+        half, quarter = weights[1][name], weights[2][name]
+        if name.startswith("token_layer.words"):
+            assert (whole - half).abs().max() > 1e-4
+            torch.testing.assert_close(whole - half, 2 * (half - quarter), rtol=0, atol=3e-7)
+        else:
+            assert torch.equal(whole, half)
 
 
 # Checkpoints: what is saved is what is restored.

@@ -48,6 +48,9 @@ class TrainingConfig:
     4% of the peak, then half a cosine; cosine: the same from zero; or constant."""
     warmup: Fraction = 0.05
     """Fraction of the training in which the learning rate rises."""
+    word_rate: Positive = 1.0
+    """Learning rate of the word vectors, relative to the rest. Adam moves a rare word as far as a
+    frequent one each time it is seen: a low rate keeps what given vectors know."""
     weight_decay: NotNegative = 0.0
     """Weight decay of the matrices between layers (adamw, sgd)."""
     accumulate: Count = 1

@@ -175,7 +175,7 @@ def train(
             # Settings of this step.
             rate = learning_rate(settings, position.targets / total_targets)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["rate"]
             is_frozen = position.targets < frozen_targets
             for parameter in bilm_parameters:
                 parameter.requires_grad_(not is_frozen)
@@ -254,14 +254,17 @@ def train(
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
     """An optimizer over all trained parameters; weight decay for matrices between layers only."""
     decayed: list[nn.Parameter] = []
+    words: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            is_matrix = parameter.dim() > 1 and not name.startswith(("token_layer.words", "output"))
-            (decayed if is_matrix else others).append(parameter)
+            is_word = name.startswith("token_layer.words")
+            is_matrix = parameter.dim() > 1 and not name.startswith("output")
+            (words if is_word else decayed if is_matrix else others).append(parameter)
     groups = [
-        {"params": decayed, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": decayed, "weight_decay": config.weight_decay, "rate": 1.0},
+        {"params": words, "weight_decay": 0.0, "rate": config.word_rate},
+        {"params": others, "weight_decay": 0.0, "rate": 1.0},
     ]
     if config.optimizer == "adamw":
         return AdamW(groups, lr=config.peak_rate, betas=(0.9, 0.99), fused=True)
