@@ -10,7 +10,8 @@ accuracy (one cosine threshold, tuned on the training pairs) and the Spearman co
 with SCWS ratings.
 
 Every representation is measured in one pass: each layer, the average of layers, all layers side by
-side, and with `mean+max` pooling. GloVe files have one layer.
+side, and with `mean+max` pooling; where static vectors come with the model, [x; ELMo] too: their
+average (`ElmoVectorizer`) and all layers. GloVe files have one layer.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class Encoder(Protocol):
         """(texts, layers, 2 × dim): mean over words, then maximum over words."""
         ...
 
+    def static(self, texts: Sequence[list[str]]) -> Array | None:
+        """(texts, dim): the average of the static vectors that come with a model, if any do."""
+        ...
+
     def targets(self, texts: Sequence[list[str]], positions: Sequence[int]) -> Array:
         """(texts, layers, dim): the vector of one word of each text."""
         ...
@@ -60,6 +65,10 @@ class BiLMEncoder:
 
     def pooled(self, texts: Sequence[list[str]]) -> Array:
         return np.asarray(self._embedder.encode(texts, layer="all", pooling="mean+max"))
+
+    def static(self, texts: Sequence[list[str]]) -> Array | None:
+        companions = self._embedder.loaded.word_vectors
+        return None if companions is None else companions.averages(texts)
 
     def targets(self, texts: Sequence[list[str]], positions: Sequence[int]) -> Array:
         targets: list[Array] = []
@@ -93,6 +102,9 @@ class StaticEncoder:
     def pooled(self, texts: Sequence[list[str]]) -> Array:
         rows = [self._rows(words) for words in texts]
         return np.stack([np.concatenate([row.mean(0), row.max(0)])[None] for row in rows])
+
+    def static(self, texts: Sequence[list[str]]) -> Array | None:
+        return None
 
     def targets(self, texts: Sequence[list[str]], positions: Sequence[int]) -> Array:
         words = [text[idx] for text, idx in zip(texts, positions, strict=True)]
@@ -226,8 +238,10 @@ def read_scws(path: Path) -> WordPairs:
 # Measuring
 
 
-def representations(pooled: Array, *, mean_only: bool) -> dict[str, Array]:
-    """What can be made of (texts, layers, 2 × dim) by name."""
+def representations(
+    pooled: Array, static: Array | None = None, *, mean_only: bool
+) -> dict[str, Array]:
+    """What can be made of (texts, layers, 2 × dim) and of static vectors, by name."""
     layers = pooled.shape[1]
     mean = pooled[..., : pooled.shape[2] // 2]
     features = {f"layer {layer}, mean": mean[:, layer] for layer in range(layers)}
@@ -237,6 +251,9 @@ def representations(pooled: Array, *, mean_only: bool) -> dict[str, Array]:
     if not mean_only:
         name = "all layers, mean+max" if layers > 1 else "layer 0, mean+max"
         features[name] = pooled.reshape(len(pooled), -1)
+    if static is not None:
+        together = [name for name in features if name.startswith("all layers")]
+        features |= {f"x and {name}": np.hstack([static, features[name]]) for name in together}
     return features
 
 
@@ -336,9 +353,11 @@ def measure_sentences(encoder: Encoder, data: Path, *, mean_only: bool) -> Table
     """Accuracy by representation and set."""
     table: Table = {}
     for name, split in sentence_sets(data).items():
-        vectors = encoder.pooled(split.train + split.test)
-        cut = len(split.train)
-        for representation, features in representations(vectors, mean_only=mean_only).items():
+        texts, cut = split.train + split.test, len(split.train)
+        vectors, static = encoder.pooled(texts), encoder.static(texts)
+        for representation, features in representations(
+            vectors, static, mean_only=mean_only
+        ).items():
             accuracy = ridge_accuracy(
                 features[:cut], split.train_labels, features[cut:], split.test_labels
             )

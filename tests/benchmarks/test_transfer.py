@@ -137,3 +137,16 @@ def test_a_biLM_has_all_representations(
         "all layers, mean", "all layers, mean+max",
     }  # fmt: skip
     assert set(result["words"]) == {"layer 0", "layer 1", "layer 2", "average of layers"}
+
+
+def test_static_vectors_of_a_model_are_put_before_all_layers():
+    random = np.random.default_rng(4)
+    pooled, static = random.normal(size=(5, 3, 8)), random.normal(size=(5, 2))
+    with_static = transfer.representations(pooled, static, mean_only=False)
+    without = transfer.representations(pooled, mean_only=False)
+    assert set(with_static) - set(without) == {
+        "x and all layers, mean", "x and all layers, mean+max",
+    }  # fmt: skip
+    features = with_static["x and all layers, mean"]
+    np.testing.assert_array_equal(features[:, :2], static)
+    np.testing.assert_array_equal(features[:, 2:], pooled[..., :4].reshape(5, 12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from tests.tiny_models import make_model
 
 from elmo import ElmoVectorizer, Embedder
+from elmo.companion import CompanionVectors
 from elmo.errors import UserError
 
 TEXTS = ["the cat sat", "the dog sat", "雨", "雨 雨", "a cat", "雨 on 雨"] * 4
@@ -28,11 +30,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_vectors_are_those_of_the_embedder(folder: Path) -> None:
-    vectorizer = ElmoVectorizer(folder, pooling="mean+max", normalize=True)
+    vectorizer = ElmoVectorizer(folder, layer="mix", pooling="mean+max", normalize=True)
     expected = Embedder.from_pretrained(folder).encode(TEXTS, pooling="mean+max", normalize=True)
     np.testing.assert_array_equal(vectorizer.fit_transform(TEXTS), expected)
     assert len(vectorizer.get_feature_names_out()) == expected.shape[1]
-    assert ElmoVectorizer(folder, layer="all").transform(TEXTS).shape == (24, 3 * 12)
+    layers = Embedder.from_pretrained(folder).encode(TEXTS, layer="all").reshape(24, 3 * 12)
+    np.testing.assert_array_equal(ElmoVectorizer(folder).transform(TEXTS), layers)
+
+
+def test_static_vectors_of_the_model_go_first(folder: Path, tmp_path: Path) -> None:
+    static = {"the": [1.0, 0.0], "cat": [0.0, 3.0], "dog": [0.5, 0.5]}  # from frequent to rare
+    shutil.copytree(folder, tmp_path / "both")
+    CompanionVectors.of(list(static), np.array(list(static.values()), np.float32)).save(
+        tmp_path / "both"
+    )
+    vectorizer = ElmoVectorizer(tmp_path / "both")
+    vectors = vectorizer.fit_transform(["The cat sat", "雨"])
+    # Ranks 0 and 1: weights a / (a + p) with a = 0.001 and p = 0.1 / (rank + 1).
+    weights = np.array([0.001 / 0.101, 0.001 / 0.051])
+    expected = weights @ np.array([[1, 0], [0, 3]]) / weights.sum()
+    np.testing.assert_allclose(vectors[:, :2], [expected, [0, 0]], atol=0.02)  # eight bits
+    alone = ElmoVectorizer(folder, word_vectors=None).transform(["The cat sat", "雨"])
+    np.testing.assert_array_equal(vectors[:, 2:], alone)
+    without = ElmoVectorizer(tmp_path / "both", word_vectors=False)
+    np.testing.assert_array_equal(without.transform(["The cat sat", "雨"]), alone)
+    assert len(vectorizer.get_feature_names_out()) == vectors.shape[1]
+
+
+def test_static_vectors_that_a_model_does_not_have_are_an_error(folder: Path) -> None:
+    with pytest.raises(UserError, match="no static vectors come with it"):
+        ElmoVectorizer(folder, word_vectors=True).fit([])
 
 
 def test_clone_and_parameters(folder: Path) -> None:

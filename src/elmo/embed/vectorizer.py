@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from elmo.config import SHIPPED
 from elmo.embed.config import EncodeConfig, Layer, Start
 from elmo.embed.embedder import Dtype, Embedder, Vectors
+from elmo.errors import UserError
 from elmo.text.sources import iterated
 
 if TYPE_CHECKING:
@@ -22,15 +25,17 @@ else:
 
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):
-    """Turns texts into pooled vectors of a frozen biLM.
+    """Turns texts into the features [x; ELMo] of a linear model: static and contextual vectors.
 
-    >>> pipeline = make_pipeline(ElmoVectorizer(), LogisticRegression(max_iter=1000))
-    >>> cross_val_score(pipeline, texts, labels)
+    >>> scaled = make_pipeline(ElmoVectorizer(), StandardScaler(), LogisticRegression())
+    >>> cross_val_score(scaled, texts, labels)
 
     Args:
         model: a model folder; "default" is the model that comes with elmo.
         layer, pooling, normalize, initial_state, batch_tokens: as in `Embedder.encode`; layer="all"
             puts the layers side by side.
+        word_vectors: whether the average of static vectors (x) goes before the pooled layers;
+            default: if such vectors come with the model, as with "default".
         device, dtype: as in `Embedder.from_pretrained`.
     """
 
@@ -38,8 +43,9 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         self,
         model: str | Path = SHIPPED,
         *,
-        layer: Layer = "mix",
+        layer: Layer = "all",
         pooling: str = "mean",
+        word_vectors: bool | None = None,
         normalize: bool = False,
         initial_state: Start = "zero",
         batch_tokens: int | None = None,
@@ -49,6 +55,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         self.model = model
         self.layer: Layer = layer
         self.pooling = pooling
+        self.word_vectors = word_vectors
         self.normalize = normalize
         self.initial_state: Start = initial_state
         self.batch_tokens = batch_tokens
@@ -57,24 +64,36 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Iterable[str], y: object = None) -> ElmoVectorizer:  # noqa: N803
         """Load the model; nothing is learned from the texts."""
-        self.embedder_ = Embedder.from_pretrained(self.model, device=self.device, dtype=self.dtype)
+        embedder = Embedder.from_pretrained(self.model, device=self.device, dtype=self.dtype)
+        static = embedder.loaded.word_vectors
+        if self.word_vectors and static is None:
+            raise UserError(f"{self.model}: no static vectors come with it; use word_vectors=None")
+        self.embedder_ = embedder
+        self.static_ = static if self.word_vectors is not False else None
         config = EncodeConfig(layer=self.layer, pooling=self.pooling)
-        self.n_features_out_ = math.prod(self.embedder_.encoder(config).row_shape)
+        self.n_features_out_ = math.prod(embedder.encoder(config).row_shape)
+        if self.static_ is not None:
+            self.n_features_out_ += self.static_.dim
         return self
 
     def transform(self, X: Iterable[str]) -> Vectors:  # noqa: N803
         """The vectors of texts, (texts, dim): a list, an array or a pandas Series of strings."""
         if not hasattr(self, "embedder_"):
             self.fit([])  # nothing is learned, so an unfitted vectorizer can transform too
+        texts = list(iterated(X))
         vectors = self.embedder_.encode(
-            list(iterated(X)),
+            texts,
             layer=self.layer,
             pooling=self.pooling,
             normalize=self.normalize,
             initial_state=self.initial_state,
             batch_tokens=self.batch_tokens,
         )
-        return vectors.reshape(len(vectors), math.prod(vectors.shape[1:]))
+        vectors = vectors.reshape(len(vectors), math.prod(vectors.shape[1:]))
+        if self.static_ is None:
+            return vectors
+        averages = self.static_.averages(map(self.embedder_.loaded.words, texts))
+        return np.concatenate([averages, vectors], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> list[str]:
         """elmo0, elmo1, …"""
