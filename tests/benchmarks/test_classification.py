@@ -66,6 +66,21 @@ def test_what_was_measured_before_a_kill_is_not_measured_again(tmp_path: Path, g
     assert [one["method"] for one in read_results(results)[4:]] == ["elmo"]
 
 
+def test_a_baseline_without_chance_is_measured_once(tmp_path: Path, glove: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    key = {"set": "trec", "max_rows": None, "max_test": None}
+    for seed in (0, 1):
+        measure({**key, "seed": seed}, lambda: (table(), table()), results, "default", glove)
+    found = [(one["method"], one["seed"]) for one in read_results(results)]
+    assert found == [("tfidf_svm", 0), ("elmo", 0), ("glove", 0), ("elmo", 1)]
+    lines = classification.table(read_results(results), classification.fingerprint("default"))
+    expected = "| trec | 40 | 40 | 1.0000 | 1.0000 | 1.0000 ± 0.0000 | 0, 1 |"
+    assert lines.splitlines()[2:] == [expected]
+    drawn = {"set": "mr", "seed": 1, "max_rows": None, "max_test": None}
+    measure(drawn, lambda: (table(), table()), results, "default", glove)
+    assert [one["seed"] for one in read_results(results)[4:]] == [1, 1, 1]
+
+
 def test_a_sample_has_two_rows_of_every_class() -> None:
     whole = Table([str(row) for row in range(100)], ["a"] * 97 + ["b"] * 3)
     part = sample(whole, 10, 0)
