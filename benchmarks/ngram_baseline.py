@@ -13,6 +13,7 @@ compiled. The model of the other direction is this one fitted on reversed docume
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import logging
 import math
@@ -262,7 +263,7 @@ def _tune_discounts(model: KneserNey, documents: Sequence[Ids]) -> tuple[float, 
 
 # A biLM against a tuned 5-gram model: same text, same split, same vocabulary.
 #
-#     python benchmarks/ngram_baseline.py RUN [--json]
+#     python benchmarks/ngram_baseline.py RUN [--json] [--text wikitext2-test.txt.gz]
 #
 # The 5-gram model is an interpolated modified Kneser-Ney model whose discounts are tuned on a part
 # of the training text; one is fitted to the text as it is and one to the text reversed. Both models
@@ -279,8 +280,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--text", type=Path, help="instead of held-out texts, one per line")
     given = parser.parse_args()
-    rows = compare(given.run)
+    rows = compare(given.run, given.text)
     if given.json:
         print(json.dumps(rows))
         return
@@ -289,20 +291,31 @@ def main() -> None:
         print(f"{row['name']:<34}{row['texts']:>7}{row['bilm']:>9.2f}{row['ngram']:>9.2f}")
 
 
-def compare(folder: Path) -> list[dict[str, str | int | float]]:
-    """Perplexity of both models, averaged over the directions, on parts of the held-out text."""
+def compare(folder: Path, text: Path | None = None) -> list[dict[str, str | int | float]]:
+    """Perplexity of both models, averaged over the directions, on parts of a text.
+
+    Args:
+        folder: the folder of a run; its corpus must still be there.
+        text: one document per line, perhaps gzipped; default: the held-out text of the run.
+    """
     loaded = open_model(folder)
     run, config = read_run(folder)
     corpus = same_corpus(run, config)
     vocabulary = loaded.model.vocabulary
-    places = documents(corpus.held_out)
     ids = vocabulary.encode(corpus.words)
-    train, test = [ids[one] for one in documents(corpus.train)], [ids[one] for one in places]
+    train = [ids[one] for one in documents(corpus.train)]
+    if text is None:
+        places = documents(corpus.held_out)
+        texts = [[corpus.words[place] for place in one.tolist()] for one in places]
+    else:
+        opened = gzip.open if text.suffix == ".gz" else open
+        with opened(text, "rt", encoding="utf-8") as lines:
+            texts = [words for line in lines if (words := loaded.words(line))]
+    test = [vocabulary.encode(words) for words in texts]
 
     started = time.monotonic()
     ngram = ngram_losses(train, test, len(vocabulary))
     print(f"5-gram models fitted and asked in {time.monotonic() - started:.0f} s")
-    texts = [[corpus.words[place] for place in one.tolist()] for one in places]
     scored = score(loaded, texts)
     bilm = np.array([-(one.forward.total + one.backward.total) / 2 for one in scored])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ngram_baseline as kneser_ney
+from elmo.cli.main import main
 
 BOS, EOS, SIZE = 0, 1, 6
 WORDS = range(2, SIZE)
@@ -153,3 +156,25 @@ def test_an_empty_document_is_the_end_after_the_begin():
 def test_bad_documents_are_refused(corpus: list[Text], message: str):
     with pytest.raises(ValueError, match=message):
         fit(corpus, order=2)
+
+
+def test_held_out_texts_given_as_a_file_have_the_same_perplexities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    random = np.random.default_rng(0)
+    lines = [" ".join(random.choice(list("abcdefgh"), 9)) for _ in range(300)]
+    held_out = tmp_path / "held_out.txt.gz"
+    held_out.write_bytes(gzip.compress("\n".join(lines[:40]).encode()))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(lines[40:]))
+    small = "--hidden=8 --word-dim=8 --samples=6 --epochs=1 --batch-tokens=512 --min-count=1"
+    run = ["--held-out", str(held_out), "--out", str(tmp_path / "run"), "--threads", "1"]
+    assert main(["pretrain", str(corpus), *run, *small.split()]) == 0
+    whole, *parts = kneser_ney.compare(tmp_path / "run")
+    given, *_ = kneser_ney.compare(tmp_path / "run", held_out)
+    assert given == pytest.approx(whole)
+    assert whole["texts"] == 40
+    assert parts[-1]["texts"] > 0  # phrases of eight letters hardly repeat
+    # Letters drawn at random, and an end after nine of them: neither model can count to nine.
+    assert whole["ngram"] == pytest.approx(8 * 10 / 9, rel=0.1)
