@@ -172,8 +172,9 @@ def command(*argv: object) -> list[str]:
     return files
 
 
-def test_encode() -> None:
-    embedder = elmo.Embedder.from_pretrained(CLASSIFIER / "bilm")  # words, as in version 0.1
+@pytest.mark.parametrize("model", ["default", CLASSIFIER / "bilm"])  # characters and words
+def test_encode(model: Path | str) -> None:
+    embedder = elmo.Embedder.from_pretrained(model)
     texts = ["The bank raised its rates .", "We sat on the bank of the river .", "It rained ."]
     embedder.encode(texts[:1])
     files, switches = walk(lambda: embedder.encode(texts, output="tokens"))
