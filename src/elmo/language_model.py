@@ -249,9 +249,9 @@ class LanguageModel:
         config, vocabulary = self.model.config, self.vocabulary
         boundaries, unknown = {*vocabulary.words[: END + 1]}, vocabulary.words[UNKNOWN]
         words = self.tokenize(text) if isinstance(text, str) else checked_words(text)
-        is_official = config.input == "characters" and config.softmax.loss == "none"
+        reads_marks = config.input == "characters" and config.softmax.loss == "none"
         # ELMoForManyLangs reads its own marks in a text as boundaries, too.
-        if is_official or vocabulary.spelling is not None or boundaries.isdisjoint(words):
+        if reads_marks or vocabulary.spelling is not None or boundaries.isdisjoint(words):
             return words
         return [unknown if word in boundaries else word for word in words]
 

@@ -425,8 +425,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def detectable(standard_error: float, comparisons: int = 1) -> float:
+def detectable(error: float, comparisons: int = 1) -> float:
     """The difference that is found with a probability of 0.8 where so many are tested at once."""
     normal = NormalDist()
     level = (1 - LEVEL) / (2 * max(1, comparisons))
-    return (normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)) * standard_error
+    return (normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)) * error
