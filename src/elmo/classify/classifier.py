@@ -41,7 +41,7 @@ from elmo.classify.label_sets import joined_labels, label_array
 from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, evaluation_of
 from elmo.classify.network import ClassifierNetwork
 from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import (
     locked_folder,
     read_json,
@@ -52,6 +52,7 @@ from elmo.files import (
 )
 from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
 from elmo.model_folder import Precision, Text
+from elmo.runtime import require_extra
 from elmo.text.sources import iterated
 from elmo.text.vocabulary import Vocabulary
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.evaluate import Averages, averages
+from elmo.runtime import require_extra
 
 LEVEL = 0.95
 """Of all intervals."""

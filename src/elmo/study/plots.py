@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from elmo.config import Json
-from elmo.errors import require_extra
+from elmo.runtime import require_extra
 
 # Name: (light, dark). Few, and told apart by the colour-blind too; contrast at least 4.5 for text.
 COLOURS = {

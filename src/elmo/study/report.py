@@ -18,8 +18,8 @@ from typing import Any, Literal, cast
 
 from elmo.classify.metrics import wilson
 from elmo.config import Json
-from elmo.errors import require_extra
 from elmo.files import atomic_write, write_text
+from elmo.runtime import require_extra
 from elmo.study import plots
 
 TEMPLATES = Path(__file__).parent / "templates"

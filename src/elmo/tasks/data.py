@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, cast
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
+from elmo.runtime import require_extra
 from elmo.tasks.config import ReadPairs, ReadTags
 from elmo.tasks.tags import NO_TAG
 from elmo.text.config import ReadOptions
