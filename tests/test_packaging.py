@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import elmo
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
+from elmo.runtime import require_extra
 from elmo.serve.config import ServeConfig
 from elmo.serve.run import SHORTEST_TOKEN, check_exposure
 

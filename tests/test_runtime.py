@@ -13,7 +13,7 @@ import torch
 
 from elmo import runtime
 from elmo.errors import UserError
-from elmo.runtime import compute_precision, has_bf16_units, set_device
+from elmo.runtime import compute_precision, has_bf16_units, require_extra, set_device
 
 FAULTS = """
 import resource, sys
@@ -179,3 +179,23 @@ def test_bf16_is_used_where_it_is_asked_for_or_the_processor_has_it(monkeypatch)
     assert compute_precision("fp32", cpu) == torch.float32
     with pytest.raises(UserError, match="expected float32, bfloat16 or auto, got 'fp16'"):
         compute_precision("fp16", cpu)
+
+
+def test_a_module_that_is_there_is_given() -> None:
+    assert require_extra("json", "none") is sys.modules["json"]
+
+
+def test_a_missing_extra_names_the_install_command() -> None:
+    with pytest.raises(UserError) as raised:
+        require_extra("no_such_module.part", "official")
+    assert "'no_such_module'" in str(raised.value)
+    assert str(raised.value).endswith("pip install 'elmo-embeddings[official]'")
+
+
+def test_a_module_broken_by_another_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elmo_test_broken.py").write_text("import elmo_test_absent\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="elmo_test_absent"):
+        require_extra("elmo_test_broken", "study")

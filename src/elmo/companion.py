@@ -92,13 +92,14 @@ class CompanionVectors:
         for file in (path, names):
             require_inside(folder, file)
         words = read_text(names, LARGEST_WORDS).split("\n")[:-1]
-        shape, kind = load_header(path).get("table", ((0, 0), ""))
+        header = load_header(path)
+        shape, kind = header.get("table", ((0, 0), ""))
         expected = {"table": (shape, "U8"), "scales": ((len(words),), "F32")}
         fits = len(shape) == 2 and shape[0] == len(words) == len(set(words)) and kind == "U8"
-        if not fits or load_header(path) != expected or np.prod(shape) > LARGEST_TABLE:
+        if not fits or header != expected or np.prod(shape) > LARGEST_TABLE:
             raise UserError(
                 f"{path}: expected one row of bytes and one scale for each of the {len(words):,} "
-                f"different words in {names.name}; got {load_header(path)}"
+                f"different words in {names.name}; got {header}"
             )
         tensors = load_tensors(path)
         return cls(words, tensors["table"].numpy(), tensors["scales"].numpy())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
+from elmo.runtime import require_extra
 
 
 def push_folder(folder: Path, repo: str, *, private: bool = False, token: str | None = None) -> str:

@@ -246,16 +246,14 @@ class LanguageModel:
         A literal <S> or </S> is an unknown word, since the model adds the boundaries itself. Only
         official character models read it as a boundary within the text, as the originals do.
         """
+        config, vocabulary = self.model.config, self.vocabulary
+        boundaries, unknown = {*vocabulary.words[: END + 1]}, vocabulary.words[UNKNOWN]
         words = self.tokenize(text) if isinstance(text, str) else checked_words(text)
-        config, boundaries = self.model.config, self.vocabulary.words[: END + 1]
-        is_official = config.input == "characters" and config.softmax.loss == "none"
+        reads_marks = config.input == "characters" and config.softmax.loss == "none"
         # ELMoForManyLangs reads its own marks in a text as boundaries, too.
-        if any(boundary in words for boundary in boundaries) and not (
-            is_official or self.vocabulary.spelling is not None
-        ):
-            unknown = self.vocabulary.words[UNKNOWN]
-            words = [unknown if word in boundaries else word for word in words]
-        return words
+        if reads_marks or vocabulary.spelling is not None or boundaries.isdisjoint(words):
+            return words
+        return [unknown if word in boundaries else word for word in words]
 
     @overload  # a string is a sequence of strings, too: the first overload wins
     def score(  # pyright: ignore[reportOverlappingOverload]

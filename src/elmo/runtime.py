@@ -1,4 +1,4 @@
-"""What differs between machines and systems: cores, memory, devices, how processes start.
+"""What differs between machines: cores, memory, devices, how processes start, what is installed.
 
 Nothing here needs torch, so a command can ask before it imports it.
 """
@@ -6,6 +6,7 @@ Nothing here needs torch, so a command can ask before it imports it.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import multiprocessing
 import os
 import platform
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from elmo.errors import UserError
@@ -160,3 +162,16 @@ def processor_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def require_extra(module: str, extra: str) -> ModuleType:
+    """Import a module that belongs to an optional extra, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise UserError(
+            f"this needs the Python package {error.name!r}, which is not installed; "
+            f"run: pip install 'elmo-embeddings[{extra}]'"
+        ) from None

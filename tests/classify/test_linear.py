@@ -156,8 +156,9 @@ def test_a_regression_of_fewer_poolings_reads_the_first() -> None:
     pooled = random.normal(size=(7, 3, 5, 6)).astype(np.float16)
     weight, bias = torch.randn(3 * 4 * 6, 2), torch.randn(2)
     tensors = {"weights.elmo": torch.tensor(1.0), "elmo.weight": weight, "elmo.bias": bias}
-    _, _, elmo, _ = linear_parts(tensors, "file", 2, 3 * 6, 0)
-    assert elmo is not None
+    parts, _ = linear_parts(tensors, "file", 2, 3 * 6, 0)
+    elmo = parts["elmo"]
+    assert isinstance(elmo, PooledRegression)
     expected = pooled[:, :, :4].reshape(7, -1).astype(np.float32) @ weight.numpy() + bias.numpy()
     np.testing.assert_allclose(elmo.scores(pooled), expected, atol=1e-4)
     with pytest.raises(UserError, match="expected tensors of shapes"):
@@ -168,11 +169,12 @@ def test_what_is_saved_is_what_was_there() -> None:
     ones = np.ones(3, np.float32)
     svm = NgramSVM(np.array([3, 9]), ones[:2], np.ones((2, 3), np.float32), ones)
     average = PooledRegression(torch.randn(4, 3), torch.randn(3))
-    tensors = linear_tensors(svm, average, None, {"ngrams": 2.0, "words": 0.5})
-    ngrams, averages, elmo, weights = linear_parts(tensors, "file", 3, 10, 4)
-    assert ngrams is not None
-    assert averages is not None
-    assert elmo is None
+    tensors = linear_tensors({"ngrams": svm, "words": average}, {"ngrams": 2.0, "words": 0.5})
+    parts, weights = linear_parts(tensors, "file", 3, 10, 4)
+    assert list(parts) == ["ngrams", "words"]
+    ngrams, averages = parts.values()
+    assert isinstance(ngrams, NgramSVM)
+    assert isinstance(averages, PooledRegression)
     assert weights == {"ngrams": 2.0, "words": 0.5}
     assert averages.weight.equal(average.weight)
     assert averages.bias.equal(average.bias)

@@ -167,6 +167,6 @@ def test_without_matplotlib_the_extra_is_named(
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name=name.partition(".")[0])
 
-    monkeypatch.setattr("elmo.errors.importlib.import_module", missing)
+    monkeypatch.setattr("elmo.runtime.importlib.import_module", missing)
     with pytest.raises(UserError, match=re.escape("pip install 'elmo-embeddings[study]'")):
         draw_learning_curve(CURVES, CURVES[1], tmp_path / "a.png")

@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from tests.official.golden_elmo import golden
@@ -107,6 +108,19 @@ def test_people_get_a_table(model: Path, corpus: Path, capsys: pytest.CaptureFix
         assert row in shown
     assert "forward  backward  average" in shown
     assert "unknown words: " in shown
+
+
+def test_confusions_are_written_and_drawn(
+    model: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "figures"
+    found = told(capsys, str(corpus), "--model", str(model), "--out", str(out))
+    written = json.loads((out / "evaluation.json").read_text())
+    assert written == {key: value for key, value in found.items() if key != "average"}
+    drawing = ElementTree.fromstring((out / "confusions.svg").read_text())
+    shown = {text.strip() for text in drawing.itertext()}
+    most = written["confusions"][0]
+    assert {most["true"], most["predicted"]} <= shown
 
 
 def test_a_changed_text_is_not_taken_for_the_held_out_one(

@@ -146,6 +146,16 @@ def test_a_refused_process_leaves_the_lock_to_the_one_at_work(
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
+def test_a_lock_that_a_kill_left_next_to_a_finished_index_is_removed(
+    tmp_path: Path, embedder: Embedder, news: list[CorpusText]
+) -> None:
+    build_index(embedder, news[:5], tmp_path / "index")
+    (tmp_path / ".index.lock").touch()  # nobody holds it
+    with pytest.raises(UserError, match="exists already"):
+        build_index(embedder, news[:5], tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
 @pytest.mark.parametrize("fresh", [False, True])
 def test_an_unfinished_folder_of_the_user_is_left_alone(
     tmp_path: Path, embedder: Embedder, news: list[CorpusText], fresh: bool

@@ -306,7 +306,7 @@ def without(name: str) -> Callable[[BiLM], None]:
 
 
 def no_skip(model: BiLM) -> None:
-    for part in (model, *model.directions):
+    for part in model.directions:
         part.first_skip = model.config.layers
 
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
+from tests.classify.toy import WORDS, toy_model
 from tests.tasks.toy import toy_tags
 
+from elmo.embed.embedder import Embedder
+from elmo.errors import UserError
+from elmo.static.vectors import StaticVectors
 from elmo.tasks.config import PAPER_PRESETS, PaperConfig
-from elmo.tasks.paper import MIXES, cells_of, compare_arms, cut, mix_cell, moments, score_of
+from elmo.tasks.paper import (
+    MIXES,
+    cells_of,
+    compare_arms,
+    cut,
+    load_task,
+    mix_cell,
+    moments,
+    neighbours,
+    score_of,
+)
 from elmo.tasks.tags import span_counts
 
 
@@ -98,3 +114,60 @@ def test_cut() -> None:
 
 def test_presets_are_valid() -> None:
     assert [list(preset.problems()) for preset in PAPER_PRESETS.values()] == [[], []]
+
+
+# Data, and neighbours of ambiguous words.
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def test_stsb_and_sst_are_read_as_they_are_published(tmp_path: Path) -> None:
+    pairs = [("4.5", 'A "man" plays', "A man plays ."), ("0.0", "Rain", "A cow, eating")] * 3
+    for part in ("train", "dev", "test"):
+        rows = [f"main\tx\t2012\t{n}\t{a}\t{b}\t{c}\tlink" for n, (a, b, c) in enumerate(pairs)]
+        write(tmp_path / f"stsb/sts-{part}.csv.gz", rows)
+        write(tmp_path / f"sst/stsa.fine.{part}.gz", ["4 a fine , warm film", "0 dull"] * 3)
+    train, development, test = load_task("stsb", tmp_path, PaperConfig(test_rows=4))
+    assert [*zip(train.targets, train.first, train.second, strict=True)] == pairs
+    assert (len(development), len(test)) == (6, 4)
+    train, development, test = load_task("sst5", tmp_path, PaperConfig(train_rows=2))
+    assert (len(train.texts), len(development.texts), len(test.texts)) == (2, 2, 6)
+    assert (test.texts[:2], test.labels[:2]) == (["a fine , warm film", "dull"], ["4", "0"])
+    write(tmp_path / "stsb/sts-dev.csv.gz", ["main\tx\t2012\t1\t4.5\tA"])
+    with pytest.raises(UserError, match="line 1: expected 7 columns, got 6"):
+        load_task("stsb", tmp_path, PaperConfig())
+    with pytest.raises(UserError, match=r"expected train\.csv or a part of it"):
+        load_task("ag_news", tmp_path, PaperConfig())
+
+
+def test_the_neighbours_of_a_word_are_those_of_a_search(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    sentences = [random.permutation(WORDS)[:7].tolist() for _ in range(12)]
+    lines = [f"d\t{n}\t{word}\t\t\t_" for n, words in enumerate(sentences) for word in [*words, ""]]
+    lines = [line if line.split("\t")[2] else "" for line in lines]
+    write(tmp_path / "semcor/semcor3.0.tsv.gz", lines)
+    vectors = StaticVectors(("cat", "dog", "rain"), np.array([[1, 0], [0.9, 0.1], [0, 1]], "f"))
+    loaded = toy_model()
+    found = neighbours("cat", loaded, tmp_path, vectors, k=2)
+    assert found["static"] == ["dog", "rain"]
+
+    embedder = Embedder(loaded)
+    tops = embedder.encode(sentences, output="tokens", layer="top")
+    with_word = [n for n, words in enumerate(sentences) if "cat" in words]
+    asked = with_word[:: len(with_word) // 2][:2]
+    assert [row["sentence"] for row in found["contextual"]] == [
+        " ".join(sentences[n]) for n in asked
+    ]
+    for n, row in zip(asked, found["contextual"], strict=True):
+        query = tops[n][sentences[n].index("cat")]
+        hits = [
+            (float(vector @ query / np.linalg.norm(vector) / np.linalg.norm(query)), word, words)
+            for other, words in enumerate(sentences)
+            if other != n
+            for word, vector in zip(words, tops[other], strict=True)
+        ]
+        best = sorted(hits, key=lambda hit: -hit[0])[:2]
+        assert row["nearest"] == [{"word": w, "text": " ".join(words)} for _, w, words in best]

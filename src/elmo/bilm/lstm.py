@@ -214,6 +214,35 @@ class LSTMStack(nn.Module):
         return tuple(outputs), tuple(ends)
 
 
+def read_together(
+    directions: Sequence[LSTMStack],  # forward and backward
+    vectors: Tensor,  # (distinct words, width)
+    inputs: Tensor,  # (2, tokens), indices into them
+    layout: Layout,
+    states: Sequence[StackState | None],  # of each direction before the first tokens
+    upto: int,  # how many layers read
+) -> list[tuple[tuple[Tensor, ...], StackState]]:
+    """What both stacks return, each layer of the two in one loop over the steps; no gradients."""
+    outputs: list[Tensor] = []
+    ends: list[list[LSTMState]] = []
+    x = vectors[inputs]  # (2, tokens, width)
+    for number in range(upto):
+        pair = [stack.layer(number) for stack in directions]
+        starts = [
+            layer.zero_state(layout.texts, vectors)
+            if start is None
+            else start[number].select(layout.sorted_indices)
+            for layer, start in zip(pair, states, strict=True)
+        ]
+        y, end = scan_pair(pair, x, starts, layout)  # (2, tokens, width)
+        if number >= directions[0].first_skip:
+            y = y + x
+        outputs.append(y)
+        ends.append([state.select(layout.unsorted_indices) for state in end])
+        x = y
+    return [(tuple(both[d] for both in outputs), tuple(both[d] for both in ends)) for d in (0, 1)]
+
+
 def variational_dropout(
     values: Tensor,
     rate: float,

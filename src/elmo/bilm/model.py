@@ -35,7 +35,7 @@ from elmo.bilm.lstm import (
     LSTMState,
     StackState,
     detached,
-    scan_pair,
+    read_together,
     variational_dropout,
 )
 from elmo.bilm.softmax import FullSoftmax, SampledSoftmax, build_output
@@ -202,7 +202,6 @@ class BiLM(nn.Module):
     def __init__(self, config: BiLMConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.config = config
-        self.first_skip = config.first_skip
         self.vocabulary = vocabulary
         self.spelled = config.spelled
         self.compute_dtype = torch.float32
@@ -282,11 +281,12 @@ class BiLM(nn.Module):
         """The outputs of every layer for the tokens of a batch; gradients flow if they are on."""
         vectors = self._token_vectors(batch)  # (distinct words, width)
         states = (None, None) if state is None else state
+        directions = self.directions
         upto = self.config.layers if upto is None else upto
         # Four ways to compute the same; the first whose condition holds (docs/experiments.md):
         #   one text, no gradients, CPU,   torch.lstm, one direction  each call uses all threads;
         #     no clipping or projection      after the other            half of them take longer
-        #   up to FEW_TEXTS, no            scan_pair, both            steps so short that threads
+        #   up to FEW_TEXTS, no            read_together, both        steps so short that threads
         #     gradients, CPU                 directions in one loop     only take turns
         #   CPU                            _Scan, one thread per      threads never wait for each
         #                                    direction                  other (in_two_threads)
@@ -295,8 +295,8 @@ class BiLM(nn.Module):
         plain = random is None and not torch.is_grad_enabled() and vectors.device.type == "cpu"
         if upto == 0:
             forward = backward = ((), ())
-        elif plain and self.forward_stack.layer(0).uses_torch(vectors, batch.layout.texts):
-            given = zip(self.directions, batch.inputs, states, strict=True)
+        elif plain and directions[0].layer(0).uses_torch(vectors, batch.layout.texts):
+            given = zip(directions, batch.inputs, states, strict=True)
             with torch.autocast("cpu", enabled=False):
                 forward, backward = (
                     stack(vectors, inputs, batch.layout, start, upto=upto)
@@ -304,11 +304,13 @@ class BiLM(nn.Module):
                 )
         elif plain and batch.layout.texts <= FEW_TEXTS:
             with torch.autocast("cpu", enabled=False):
-                forward, backward = self._read_few(batch, vectors, states, upto)
+                forward, backward = read_together(
+                    directions, vectors, batch.inputs, batch.layout, states, upto
+                )
         else:
 
             def read(direction: int, vectors: Tensor) -> tuple[tuple[Tensor, ...], StackState]:
-                outputs, end = self.directions[direction](
+                outputs, end = directions[direction](
                     vectors,
                     batch.inputs[direction],
                     batch.layout,
@@ -319,36 +321,10 @@ class BiLM(nn.Module):
                 )
                 return outputs, detached(end)
 
-            parameters = [list(stack.parameters()) for stack in self.directions]
+            parameters = [list(stack.parameters()) for stack in directions]
             forward, backward = both_directions(read, vectors, parameters)
         state = BiLMState(forward[1], backward[1])
         return LayerOutputs(batch, vectors, forward[0], backward[0], state)
-
-    def _read_few(
-        self, batch: Batch, vectors: Tensor, states: Sequence[StackState | None], upto: int
-    ) -> list[tuple[tuple[Tensor, ...], StackState]]:
-        """Both stacks layer by layer, each layer of both directions in one loop over the steps."""
-        layout = batch.layout
-        outputs: list[Tensor] = []
-        ends: list[list[LSTMState]] = []
-        x = vectors[batch.inputs]  # (2, tokens, width)
-        for number in range(upto):
-            pair = [stack.layer(number) for stack in self.directions]
-            starts = [
-                layer.zero_state(layout.texts, vectors)
-                if start is None
-                else start[number].select(layout.sorted_indices)
-                for layer, start in zip(pair, states, strict=True)
-            ]
-            y, end = scan_pair(pair, x, starts, layout)  # (2, tokens, width)
-            if number >= self.first_skip:
-                y = y + x
-            outputs.append(y)
-            ends.append([state.select(layout.unsorted_indices) for state in end])
-            x = y
-        return [
-            (tuple(both[d] for both in outputs), tuple(both[d] for both in ends)) for d in (0, 1)
-        ]
 
     def _token_vectors(self, batch: Batch) -> Tensor:
         tokens, config = batch.inputs.shape[1], self.config

@@ -41,7 +41,7 @@ from elmo.classify.label_sets import joined_labels, label_array
 from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, evaluation_of
 from elmo.classify.network import ClassifierNetwork
 from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import (
     locked_folder,
     read_json,
@@ -52,6 +52,7 @@ from elmo.files import (
 )
 from elmo.language_model import LanguageModel, model_path, open_model, weights_checksum
 from elmo.model_folder import Precision, Text
+from elmo.runtime import require_extra
 from elmo.text.sources import iterated
 from elmo.text.vocabulary import Vocabulary
 
@@ -249,10 +250,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
     config_class = ClassifierConfig
     classes_: NDArray[Any]
     """The labels in the order of the columns of `predict_proba`; set by `fit`."""
-    ngrams: linear.NgramSVM | None
-    averages: linear.PooledRegression | None
-    """On the average of static word vectors."""
-    elmo: linear.PooledRegression | None
+    linear_parts: dict[str, linear.LinearPart]
+    """On n-grams, averages of static word vectors ("words") and pooled layers ("elmo")."""
     network: ClassifierNetwork | None
     task_vocabulary: Vocabulary | None
     """The words that have a task embedding in the network."""
@@ -271,9 +270,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         config: ClassifierConfig,
         part_weights: Mapping[str, float],
         *,
-        ngrams: linear.NgramSVM | None = None,
-        averages: linear.PooledRegression | None = None,
-        elmo: linear.PooledRegression | None = None,
+        linear_parts: Mapping[str, linear.LinearPart] | None = None,
         network: ClassifierNetwork | None = None,
         task_vocabulary: Vocabulary | None = None,
         labels_separator: str | None = None,
@@ -281,8 +278,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """A classifier that has been trained already."""
         classifier = cls(config=config, device=str(language_model.model.device))
         classifier.language_model, classifier.labels = language_model, tuple(labels)
-        classifier.ngrams, classifier.averages = ngrams, averages
-        classifier.elmo, classifier.network = elmo, network
+        classifier.linear_parts, classifier.network = dict(linear_parts or {}), network
         classifier.task_vocabulary, classifier.part_weights = task_vocabulary, dict(part_weights)
         classifier.config_, classifier.classes_ = config, np.array(labels)
         classifier.labels_separator = labels_separator
@@ -301,13 +297,13 @@ class TextClassifier(Estimator[ClassifierConfig]):
         description = describe_classifier(folder)
         loaded = load_bilm(folder, description.bilm, device)
         sizes, labels, config = loaded.model.config, description.labels, description.config
-        ngrams = averages = elmo = network = task_vocabulary = None
+        fitted = network = task_vocabulary = None
         part_weights = {"network": 1.0}  # format 1
         if description.format > 1:
             path = _inside(folder, LINEAR)
             pooled = (1 + sizes.layers) * 2 * sizes.width
             dim = 0 if loaded.word_vectors is None else loaded.word_vectors.dim
-            ngrams, averages, elmo, part_weights = linear.linear_parts(
+            fitted, part_weights = linear.linear_parts(
                 model_folder.load_tensors(path), str(path), len(labels), pooled, dim
             )
         if "network" in part_weights:
@@ -326,11 +322,14 @@ class TextClassifier(Estimator[ClassifierConfig]):
             )
             network = network.eval().to(device)
         return cls.from_parts(
-            loaded, labels, config, part_weights,
-            ngrams=ngrams, averages=averages, elmo=elmo, network=network,
-            task_vocabulary=task_vocabulary,
-            labels_separator=description.labels_separator,
+            loaded, labels, config, part_weights, linear_parts=fitted, network=network,
+            task_vocabulary=task_vocabulary, labels_separator=description.labels_separator,
         )  # fmt: skip
+
+    @property
+    def ngrams(self) -> Any:
+        """The linear SVM on n-grams, if it is one of the parts."""
+        return self.linear_parts.get("ngrams")
 
     def fit(self, texts: Iterable[Text], labels: Iterable[Any]) -> TextClassifier:
         """Train on texts and their labels, of any type whose `str` tells them apart.
@@ -388,23 +387,19 @@ class TextClassifier(Estimator[ClassifierConfig]):
     def _predict_words(
         self, words: list[list[str]], *, cached: bool = False, on_texts: OnTexts | None = None
     ) -> NDArray[np.float32]:
-        model = self.language_model.model
+        loaded = self.language_model
         scores: dict[str, Tensor] = {}
-        if self.ngrams is not None:
-            scores["ngrams"] = self.ngrams.scores(words)
-        companions = self.language_model.word_vectors
-        if self.averages is not None and companions is not None:
-            scores["words"] = self.averages.scores(linear.averaged(words, companions))
-        if self.elmo is not None:
-            pooled = linear.pooled_layers(words, model, cached=cached, on_texts=on_texts)
-            scores["elmo"] = self.elmo.scores(pooled)
+        for part, fitted in self.linear_parts.items():
+            inputs = linear.inputs_of(part, words, loaded, cached=cached, on_texts=on_texts)
+            scores[part] = fitted.scores(inputs)
+        if "elmo" in scores:
             on_texts = None  # each text is counted once
         if self.network is not None and self.task_vocabulary is not None:
             network = self.config_.network
             cut = cut_texts(words, network.max_words)
             tokenized = TokenizedTexts(cut, self.task_vocabulary, network.task_lower_case)
             scores["network"] = torch.zeros(len(words), len(self.classes_))
-            for rows, read in tokenized.read_all(model):
+            for rows, read in tokenized.read_all(loaded.model):
                 scores["network"][rows] = self.network(read).float().cpu()
                 if on_texts is not None:
                     on_texts(len(rows), int(read.lengths.sum()))
@@ -468,7 +463,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """
         folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-        tensors = linear.linear_tensors(self.ngrams, self.averages, self.elmo, self.part_weights)
+        tensors = linear.linear_tensors(self.linear_parts, self.part_weights)
         model_folder.save_tensors(folder / LINEAR, tensors)
         if self.network is not None and self.task_vocabulary is not None:
             saved = _saved_tensors(self.network)

@@ -30,7 +30,8 @@ from torch.nn import functional
 from elmo.bilm.lstm import LSTMState
 from elmo.bilm.model import BiLM, BiLMState, seeded
 from elmo.classify.config import PARTS
-from elmo.embed.embedder import usual_batch_tokens
+from elmo.companion import RARE
+from elmo.embed.embedder import Pace, usual_batch_tokens
 from elmo.errors import UserError
 from elmo.model_folder import require_numbers
 from elmo.text.batching import group_by_length, pack_texts
@@ -39,7 +40,8 @@ from elmo.text.vocabulary import UNKNOWN
 if TYPE_CHECKING:
     from elmo.classify.data import Split
     from elmo.classify.features import OnTexts
-    from elmo.companion import CompanionVectors
+    from elmo.embed.embedder import Listener
+    from elmo.language_model import LanguageModel
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -47,13 +49,12 @@ SVM_STRENGTHS = (0.3, 1.0, 3.0)
 """C of the SVM: less with noisy labels. 0.1 was the best on none of CR, MR and TREC."""
 PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """Weight decay of the logistic regression."""
+NGRAM_ARRAYS = ("hashes", "idf", "weight", "bias")
 MAX_WEIGHTS = 1 << 25
 """N-grams times classes; of more, the n-grams that are in the fewest texts are left out."""
 POOLED, POOLING_SCALES = 5, (1.0, 0.5, 0.5, 0.5, 1.0)
 """Mean, maximum, first, last, and mean weighted by rareness, of each layer and text. Means are the
 least noisy, so their weights are penalised less."""
-RARE = 1e-3
-"""A word of this relative frequency has half the weight of a rare one (SIF: Arora et al., 2017)."""
 WEIGHT_SPREAD = 2.0
 """Standard deviation of the logarithm of a part's weight, before any text is seen."""
 CHUNK_WORDS = 1024
@@ -98,6 +99,56 @@ class PooledRegression:
         flat = pooled[:, :, :poolings].reshape(-1, len(self.weight))
         blocks = [torch.from_numpy(some) @ self.weight for some in _blocks(flat)]
         return torch.cat(blocks) + self.bias
+
+
+LinearPart = NgramSVM | PooledRegression
+
+
+def fit_parts(
+    parts: Sequence[str],
+    words: Sequence[list[str]],
+    loaded: LanguageModel,
+    classes: Rows,
+    count: int,
+    folds: Sequence[Split],
+    *,
+    balanced: bool,
+    on_texts: Listener,
+) -> tuple[dict[str, LinearPart], dict[str, Tensor], dict[str, Tensor]]:
+    """Fit the linear ones of `parts` to texts of `count` classes.
+
+    Returns them, their scores, and the scores that texts had when they were held out.
+    """
+    fitted: dict[str, LinearPart] = {}
+    scores: dict[str, Tensor] = {}  # as below, (texts, classes)
+    held_out: dict[str, Tensor] = {}
+    for part in parts:
+        if part != "network":
+            pace = Pace(on_texts, len(words)).add
+            inputs = inputs_of(part, words, loaded, cached=True, on_texts=pace)
+            fit = fit_ngrams if part == "ngrams" else fit_pooled
+            fitted[part], held_out[part] = fit(inputs, classes, count, folds, balanced)
+            scores[part] = fitted[part].scores(inputs)
+    return fitted, scores, held_out
+
+
+def inputs_of(
+    part: str,
+    words: Sequence[list[str]],
+    loaded: LanguageModel,
+    *,
+    cached: bool = False,
+    on_texts: OnTexts | None = None,
+) -> Any:
+    """What a linear part reads of texts: their words, or vectors in the layout of `pooled_layers`.
+
+    Only the biLM, for "elmo", takes long enough to tell `on_texts`.
+    """
+    if part == "elmo":
+        return pooled_layers(words, loaded.model, cached=cached, on_texts=on_texts)
+    if part == "words" and loaded.word_vectors is not None:
+        return loaded.word_vectors.averages(words).astype(np.float16)[:, None, None]
+    return words
 
 
 # N-grams.
@@ -161,7 +212,7 @@ def fit_ngrams(
     idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)
     matrix = tfidf(counts, idf)
 
-    def fit_planes(rows: Rows | slice, classes: Rows, strength: float) -> tuple[Any, Any]:
+    def fit_planes(rows: Rows | slice, targets: Rows, strength: float) -> tuple[Any, Any]:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import LinearSVC
 
@@ -170,7 +221,7 @@ def fit_ngrams(
         with warnings.catch_warnings():
             # With contradicting labels; the scores are then far more exact than they are good.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            machine.fit(matrix[rows], classes[rows])
+            machine.fit(matrix[rows], targets[rows])
         return machine.coef_.T, machine.intercept_
 
     def fit(rows: Rows | slice, strength: float) -> tuple[Floats, Floats]:
@@ -201,12 +252,7 @@ def fit_ngrams(
     return NgramSVM(hashes, idf, *fit(slice(None), strength)), scores
 
 
-# Word vectors averaged, and layers pooled, over whole texts.
-
-
-def averaged(words: Sequence[Sequence[str]], companions: CompanionVectors) -> NDArray[np.float16]:
-    """Averages of static word vectors in the layout of `pooled_layers`, (texts, 1, 1, dim)."""
-    return companions.averages(words).astype(np.float16)[:, None, None]
+# Layers pooled over whole texts.
 
 
 def pooled_layers(
@@ -492,27 +538,24 @@ def _choose(
 
 
 def linear_tensors(
-    ngrams: NgramSVM | None,
-    averages: PooledRegression | None,
-    elmo: PooledRegression | None,
-    weights: Mapping[str, float],
+    parts: Mapping[str, LinearPart], weights: Mapping[str, float]
 ) -> dict[str, Tensor]:
     """The linear parts and the weights of all parts, by name."""
     tensors = {f"weights.{part}": torch.tensor(weight) for part, weight in weights.items()}
-    if ngrams is not None:
-        for name in ("hashes", "idf", "weight", "bias"):
-            tensors[f"ngrams.{name}"] = torch.from_numpy(getattr(ngrams, name))
-        # Half precision: the weights are most of the file, and rounding them changes no decision.
-        tensors["ngrams.weight"] = tensors["ngrams.weight"].half()
-    for part, regression in (("words", averages), ("elmo", elmo)):
-        if regression is not None:
-            tensors |= {f"{part}.weight": regression.weight, f"{part}.bias": regression.bias}
+    for part, fitted in parts.items():
+        if isinstance(fitted, NgramSVM):
+            for name in NGRAM_ARRAYS:
+                tensors[f"ngrams.{name}"] = torch.from_numpy(getattr(fitted, name))
+            # Half precision: these are most of the file, and rounding them changes no decision.
+            tensors["ngrams.weight"] = tensors["ngrams.weight"].half()
+        else:
+            tensors |= {f"{part}.weight": fitted.weight, f"{part}.bias": fitted.bias}
     return tensors
 
 
 def linear_parts(
     tensors: Mapping[str, Tensor], where: str, classes: int, pooled: int, dim: int
-) -> tuple[NgramSVM | None, PooledRegression | None, PooledRegression | None, dict[str, float]]:
+) -> tuple[dict[str, LinearPart], dict[str, float]]:
     """What `linear_tensors` was given; checked.
 
     Args:
@@ -536,16 +579,11 @@ def linear_parts(
     if shapes != expected or not weights:
         raise UserError(f"{where}: expected tensors of shapes {expected}, got {shapes}")
     require_numbers(Path(where), {n: t for n, t in tensors.items() if n != "ngrams.hashes"})
-    ngrams = None
-    if "ngrams" in weights:
-        hashes, idf, weight, bias = (
-            tensors[f"ngrams.{name}"].numpy() for name in ("hashes", "idf", "weight", "bias")
-        )
-        ngrams = NgramSVM(hashes, idf, weight.astype(np.float32), bias)
-    averages, elmo = (
-        PooledRegression(tensors[f"{part}.weight"], tensors[f"{part}.bias"])
-        if part in weights
-        else None
-        for part in ("words", "elmo")
-    )
-    return ngrams, averages, elmo, {part: float(weight) for part, weight in weights.items()}
+    parts: dict[str, LinearPart] = {}
+    for part in weights:
+        if part == "ngrams":
+            hashes, idf, weight, bias = (tensors[f"ngrams.{name}"].numpy() for name in NGRAM_ARRAYS)
+            parts[part] = NgramSVM(hashes, idf, weight.astype(np.float32), bias)
+        elif part != "network":
+            parts[part] = PooledRegression(tensors[f"{part}.weight"], tensors[f"{part}.bias"])
+    return parts, {part: float(weight) for part, weight in weights.items()}

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.evaluate import Averages, averages
+from elmo.runtime import require_extra
 
 LEVEL = 0.95
 """Of all intervals."""
@@ -425,8 +426,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def detectable(standard_error: float, comparisons: int = 1) -> float:
+def detectable(error: float, comparisons: int = 1) -> float:
     """The difference that is found with a probability of 0.8 where so many are tested at once."""
     normal = NormalDist()
     level = (1 - LEVEL) / (2 * max(1, comparisons))
-    return (normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)) * standard_error
+    return (normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)) * error

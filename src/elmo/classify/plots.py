@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from elmo.classify.data import printable
 from elmo.classify.loop import EpochReport
 from elmo.classify.metrics import Metrics
-from elmo.errors import require_extra
 from elmo.files import atomic_write
+from elmo.runtime import require_extra
 
 _INK, _FAINT, _GRID = "#1f2933", "#6b7785", "#e4e8ec"
 _BLUE, _ORANGE = "#1c5d99", "#c4571a"

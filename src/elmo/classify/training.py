@@ -125,18 +125,8 @@ def train(
         on_report: called after each step and each epoch.
         on_texts: called while the biLM reads all texts once.
     """
-    check(config)
     started = time.monotonic()
-    if word_vectors is not None:
-        check_vector_size(word_vectors, config.network.task_dim)
-        config = replace(config, network=replace(config.network, task_lower_case=True))
-    companions = loaded.word_vectors
-    parts = config.resolved_parts(
-        word_vectors=word_vectors is not None, companions=companions is not None
-    )
-    if "words" in parts and companions is None:
-        raise UserError("parts: words needs static word vectors, but none come with this biLM")
-    config = replace(config, parts="+".join(parts))
+    config, parts = _settled(config, loaded, word_vectors)
     if data.labels is None:
         raise UserError("expected labelled texts to learn from, but these have no labels")
     labels, learning, model = data.label_names, config.learning, loaded.model
@@ -151,22 +141,12 @@ def train(
         split = Split(np.arange(len(words)), linear.held_out_rows(folds))
     elif len(folds) == 1:
         folds = [split]
-    scores: dict[str, Tensor] = {}  # of the trained parts, (texts, classes)
-    held_out: dict[str, Tensor] = {}  # of the development rows, by parts that have not seen them
-    ngrams = averages = elmo = fitted = None
-    if "ngrams" in parts:
-        ngrams, unseen = linear.fit_ngrams(words, classes, len(labels), folds, balanced)
-        scores["ngrams"], held_out["ngrams"] = ngrams.scores(words), unseen[split.development]
-    if "words" in parts and companions is not None:
-        pooled = linear.averaged(words, companions)
-        averages, unseen = linear.fit_pooled(pooled, classes, len(labels), folds, balanced)
-        scores["words"], held_out["words"] = averages.scores(pooled), unseen[split.development]
-    if "elmo" in parts:
-        pace = Pace(on_texts, len(words)).add
-        pooled = linear.pooled_layers(words, model, cached=True, on_texts=pace)
-        elmo, unseen = linear.fit_pooled(pooled, classes, len(labels), folds, balanced)
-        scores["elmo"], held_out["elmo"] = elmo.scores(pooled), unseen[split.development]
-        del pooled
+    # Scores of all texts by the trained parts, and of held-out texts by parts without them.
+    fitted, scores, unseen = linear.fit_parts(
+        parts, words, loaded, classes, len(labels), folds, balanced=balanced, on_texts=on_texts
+    )
+    held_out = {part: some[split.development] for part, some in unseen.items()}
+    network = None
     if "network" in parts:
 
         def layers(texts: TokenizedTexts) -> FrozenFeatures:
@@ -178,12 +158,12 @@ def train(
             )
 
         shape = (1 + model.config.layers, 2 * model.config.width)
-        fitted = fit_network(
+        network = fit_network(
             words, classes, split, len(labels), config, shape, layers,
             model=model, word_vectors=word_vectors, on_report=on_report, checkpoints=checkpoints,
             device=model.device,
         )  # fmt: skip
-        scores["network"] = fitted.scores(np.arange(len(words)))
+        scores["network"] = network.scores(np.arange(len(words)))
         held_out["network"] = scores["network"][split.development]
 
     gold = torch.from_numpy(classes[split.development])
@@ -199,37 +179,57 @@ def train(
     )
     summed = linear.weighted_sum(scores, weights)
     probabilities = linear.probabilities_of(summed, several=several).numpy()
-    stopped = "the linear parts are solved exactly" if fitted is None else fitted.training.stopped
+    stopped = "the linear parts are solved exactly" if network is None else network.training.stopped
     accuracy = float(confidences(probabilities, classes)[1][split.train].mean())
     most_frequent = 0.0 if several else float(np.bincount(classes).max() / len(classes))
     seen = float(confidences(calibrated, gold.numpy())[1].mean())
+    _warn(accuracy, seen, most_frequent, len(gold), stopped)
+    classifier = TextClassifier.from_parts(
+        loaded, labels, config, weights, linear_parts=fitted,
+        network=None if network is None else network.network,
+        task_vocabulary=None if network is None else network.vocabulary,
+        labels_separator=data.separator,
+    )  # fmt: skip
+    return Trained(
+        classifier, [] if network is None else network.training.history, split, probabilities,
+        held_out=calibrated, classes=classes, calibration=(before, after), stopped=stopped,
+        seconds=time.monotonic() - started if checkpoints is None else checkpoints.seconds,
+        trouble=None if network is None else network.training.trouble,
+    )  # fmt: skip
+
+
+def _settled(
+    config: ClassifierConfig, loaded: LanguageModel, word_vectors: StaticVectors | None
+) -> tuple[ClassifierConfig, tuple[str, ...]]:
+    """The settings as they are saved, and the parts that they ask for."""
+    check(config)
+    if word_vectors is not None:
+        check_vector_size(word_vectors, config.network.task_dim)
+        config = replace(config, network=replace(config.network, task_lower_case=True))
+    companions = loaded.word_vectors is not None
+    parts = config.resolved_parts(word_vectors=word_vectors is not None, companions=companions)
+    if "words" in parts and not companions:
+        raise UserError("parts: words needs static word vectors, but none come with this biLM")
+    return replace(config, parts="+".join(parts)), parts
+
+
+def _warn(accuracy: float, seen: float, most_frequent: float, held_out: int, stopped: str) -> None:
+    """Log what makes a training doubtful; `seen` is the accuracy on the held-out texts."""
     # A model that memorised its texts has a high train accuracy, so the held-out one must beat the
     # majority, too.
-    if min(accuracy - 0.05, seen - standard_error(seen, len(gold))) < most_frequent:
+    if min(accuracy - 0.05, seen - standard_error(seen, held_out)) < most_frequent:
         log.warning(
             "train accuracy %.3f, held-out accuracy %.3f: hardly more than the most frequent label "
             "(%.3f); are the labels in the right column, and do the texts tell them apart?",
             accuracy, seen, most_frequent,
         )  # fmt: skip
-    if len(gold) < FEW_HELD_OUT:
+    if held_out < FEW_HELD_OUT:
         log.warning(
             "only %d held-out texts to choose settings by: their accuracy is uncertain by %.2f",
-            len(gold), 2 * standard_error(0.5, len(gold)),
+            held_out, 2 * standard_error(0.5, held_out),
         )  # fmt: skip
     if loop.STILL_IMPROVING in stopped:
         log.warning("%s; more may be gained with a higher --epochs", stopped)
-    classifier = TextClassifier.from_parts(
-        loaded, labels, config, weights, ngrams=ngrams, averages=averages, elmo=elmo,
-        network=None if fitted is None else fitted.network,
-        task_vocabulary=None if fitted is None else fitted.vocabulary,
-        labels_separator=data.separator,
-    )  # fmt: skip
-    return Trained(
-        classifier, [] if fitted is None else fitted.training.history, split, probabilities,
-        held_out=calibrated, classes=classes, calibration=(before, after), stopped=stopped,
-        seconds=time.monotonic() - started if checkpoints is None else checkpoints.seconds,
-        trouble=None if fitted is None else fitted.training.trouble,
-    )  # fmt: skip
 
 
 class FittedNetwork(NamedTuple):

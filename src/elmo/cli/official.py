@@ -39,8 +39,8 @@ def convert_command() -> Command:
 
 
 def _convert_to_sentence_transformers(args: Arguments) -> int:
-    from elmo.errors import require_extra
     from elmo.integrations.sentence_transformers import ElmoModule
+    from elmo.runtime import require_extra
 
     if args.target.exists():
         raise UserError(f"{args.target}: already exists; choose another folder or remove it")

@@ -16,8 +16,8 @@ from elmo.cli.main import (
     add_tokenizer,
     open_embedder,
 )
-from elmo.errors import require_extra
 from elmo.explore.config import IndexConfig
+from elmo.runtime import require_extra
 from elmo.serve.config import ServeConfig
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo.bilm.lstm import WeightsSnapshot
-from elmo.bilm.model import BiLM, BiLMState, LayerOutputs
+from elmo.bilm.model import BiLM, BiLMState
 from elmo.config import SHIPPED, check, model_name
 from elmo.embed.config import EncodeConfig, Layer, MixConfig, NeighbourConfig, Output, Start
 from elmo.embed.mix import LayerMix
@@ -528,20 +528,22 @@ class Encoder:
             if carry and self.state is not None:  # slots without a text keep their state
                 self.state = outputs.state.followed_by(self.state)
             with torch.autocast(outputs.vectors.device.type, enabled=False):
-                vectors.update(zip(group, self._vectors(outputs), strict=True))
+                layers = outputs.words(self._layers)  # (layers, words, 2 * width)
+                if self.config.layer == "mix":
+                    mixed = self._mix(layers)  # (words, dim)
+                elif self.config.layer == "all":
+                    mixed = layers  # (layers, words, dim)
+                else:  # one layer, or the average of all
+                    mixed = layers[0] if len(layers) == 1 else layers.mean(0)  # (words, dim)
+                by_text = self._by_text(mixed.float(), batch.lengths)
+            vectors.update(zip(group, by_text, strict=True))
+            del outputs, layers, mixed  # not kept in memory while the next group is read
             if on_texts is not None:
                 on_texts(len(group), sum(len(texts[index]) for index in group))
         return [vectors[index] for index in range(len(texts))]
 
-    def _vectors(self, outputs: LayerOutputs) -> list[Vectors]:
-        layers = outputs.words(self._layers)  # (layers, words, 2 * width)
-        if self.config.layer == "mix":
-            mixed = self._mix(layers)  # (words, dim)
-        elif self.config.layer == "all":
-            mixed = layers  # (layers, words, dim)
-        else:  # one layer, or the average of all
-            mixed = layers[0] if len(layers) == 1 else layers.mean(0)  # (words, dim)
-        texts = torch.split(mixed.float(), list(outputs.batch.lengths), dim=-2)  # (words, dim) each
+    def _by_text(self, words: Tensor, lengths: Sequence[int]) -> list[Vectors]:
+        texts = torch.split(words, list(lengths), dim=-2)  # (words, dim) each
         if self.config.output == "pooled":
             texts = torch.stack([pool(text, self.config.poolings) for text in texts])
         if self.config.normalize:

@@ -56,7 +56,7 @@ from elmo.embed.embedder import (
     tell_empty,
     tokenised,
 )
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import (
     MARK,
     atomic_write,
@@ -74,6 +74,7 @@ from elmo.files import (
 from elmo.language_model import UnknownWords
 from elmo.model_folder import load_tensors, save_tensors
 from elmo.official.format import DATASET, read_any_words
+from elmo.runtime import require_extra
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
 from elmo.text.vocabulary import UNKNOWN

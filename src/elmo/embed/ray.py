@@ -19,8 +19,9 @@ import torch
 from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import Embedder, tokenised
 from elmo.embed.files import stack_rows, vector_table
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import atomic_folder
+from elmo.runtime import require_extra
 from elmo.text.config import ReadOptions
 from elmo.text.remote import fetch, file_system, find_addresses, is_address
 from elmo.text.sources import Source, read_documents, resolve

@@ -441,8 +441,6 @@ def build_index(
     wrong = [layer for layer in layers if not 0 <= layer <= embedder.num_layers]
     if wrong:
         raise UserError(f"layers: expected 0 to {embedder.num_layers}, got {wrong[0]}")
-    if out.exists():
-        raise UserError(f"{out}: exists already; delete it, or choose another folder")
     if encode is None:
         encoder = embedder.encoder(EncodeConfig(output="tokens", layer="all"))
         encode = encoder.encode
@@ -452,7 +450,8 @@ def build_index(
     try:
         with locked(lock, busy):
             try:
-                if out.exists():  # another process has finished it meanwhile
+                # Asked with the lock held, so that one which a kill has left is removed below.
+                if out.exists():
                     raise UserError(f"{out}: exists already; delete it, or choose another folder")
                 claim_folder(folder)
                 remove_leftovers(folder.parent, folder.name)

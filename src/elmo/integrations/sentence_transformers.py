@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from elmo.config import SHIPPED
 from elmo.embed.config import EncodeConfig, Layer
 from elmo.embed.embedder import Embedder
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import read_json, write_json
+from elmo.runtime import require_extra
 
 if TYPE_CHECKING:
     Base = nn.Module

@@ -24,7 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from elmo.errors import require_extra
+from elmo.runtime import require_extra
 
 
 class LogsByStep(Protocol):

@@ -19,10 +19,11 @@ from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
 from elmo.bilm.tokens import TokenLayer
 from elmo.config import Json, check, from_json, to_json
-from elmo.errors import ConfigError, UserError, require_extra
+from elmo.errors import ConfigError, UserError
 from elmo.files import atomic_folder, read_json, read_text, write_json, write_text
 from elmo.model_folder import ModelDescription, model_tensors, require_inside, without_weights
 from elmo.official.hdf5 import Datasets, opened, read_numbers, require_readable, shape_and_type
+from elmo.runtime import require_extra
 from elmo.text.batching import Words
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import (

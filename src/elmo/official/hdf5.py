@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
+from elmo.runtime import require_extra
 
 MOST_OBJECTS = 20_000
 DEEPEST = 16

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.config import BILM, Count, DropoutRate, Fraction, Positive, Range, check
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
+from elmo.runtime import require_extra
 from elmo.static.contextual import ContextualConfig, contextual_vectors
 from elmo.static.vectors import Floats, StaticVectors
 from elmo.text.config import ReadOptions

@@ -88,10 +88,7 @@ class Study:
 
     def key(self, cell: Cell) -> str:
         """A hash of everything that a cell's result depends on."""
-        inputs = to_json(cell) | {
-            "version": VERSION,
-            "data": self.data.fingerprint,
-        }
+        inputs = to_json(cell) | {"version": VERSION, "data": self.data.fingerprint}
         if cell.kind == "vectors":
             inputs["held out"] = self.held_out_fraction
             if cell.bilm is not None:
@@ -276,7 +273,7 @@ def train(
     return replace(
         _outcome(
             data,
-            lambda rows: fitted.scores(rows).softmax(dim=1).numpy(),
+            lambda some: fitted.scores(some).softmax(dim=1).numpy(),
             seconds,
             measures_train=cell.measures_train,
         ),
@@ -312,9 +309,9 @@ def tfidf(data: StudyData, per_class: int | None = None, seed: int = 0) -> Outco
     svm, held_out = fit_ngrams(words, classes, len(data.labels), [fold], balanced=False)
     right = held_out[fold.development].argmax(1).numpy() == classes[fold.development]
 
-    def predict(rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def predict(some: NDArray[np.int64]) -> NDArray[np.float32]:
         """Softmax of the distances: it ranks the classes, but is no model's probability."""
-        return svm.scores([data.words[int(row)] for row in rows]).softmax(1).numpy()
+        return svm.scores([data.words[int(row)] for row in some]).softmax(1).numpy()
 
     return replace(
         _outcome(data, predict, time.monotonic() - started),
@@ -330,12 +327,12 @@ def _outcome(
     since = time.monotonic()
     test = predict(data.test)
     pace = len(data.test) / max(time.monotonic() - since, 1e-9)
-    train = None
+    on_train = None
     if measures_train:
-        train = measure(predict(data.train), data.classes[data.train], data.labels)
+        on_train = measure(predict(data.train), data.classes[data.train], data.labels)
     return Outcome(
         development_accuracy=0.0,
-        train=train,
+        train=on_train,
         test=measure(test, data.classes[data.test], data.labels),
         predictions=tuple(test.argmax(1).tolist()),
         training_seconds=seconds,

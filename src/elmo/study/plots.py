@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from elmo.config import Json
-from elmo.errors import require_extra
+from elmo.runtime import require_extra
 
 # Name: (light, dark). Few, and told apart by the colour-blind too; contrast at least 4.5 for text.
 COLOURS = {
@@ -432,7 +432,7 @@ def _svg(figure: Any, name: str) -> str:
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     link = re.compile(r'(?:url\(#|href="#)([^")]+)')
-    used = {name for tag in _TAG.findall(svg) for name in link.findall(tag)}
+    used = {target for tag in _TAG.findall(svg) for target in link.findall(tag)}
 
     def renamed(tag: re.Match[str]) -> str:
         text = re.sub(r' id="([^"]+)"', lambda id: id[0] if id[1] in used else "", tag[0])

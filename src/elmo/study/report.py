@@ -18,8 +18,8 @@ from typing import Any, Literal, cast
 
 from elmo.classify.metrics import wilson
 from elmo.config import Json
-from elmo.errors import require_extra
 from elmo.files import atomic_write, write_text
+from elmo.runtime import require_extra
 from elmo.study import plots
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -207,8 +207,8 @@ def make_report(results: Json) -> Json:
     def numbered(what: str, count: int) -> list[str]:
         return [f"{what} {idx}" for idx in range(count)]
 
-    def p(value: float) -> str:
-        written = p_value(value)
+    def p(chance: float) -> str:
+        written = p_value(chance)
         return f"p {written}" if written.startswith("<") else f"p = {written}"
 
     def right(row: Json, split: str) -> str:
@@ -345,8 +345,8 @@ def mean(values: Sequence[float], digits: int = 4) -> str:
 def difference(compared: Json) -> str:
     """A difference of accuracies and its interval, with signs."""
     values = (compared["difference"], compared["low"], compared["high"])
-    value, low, high = (f"{number:+.4f}".replace("-", "−") for number in values)
-    return f"{value} ({low} to {high})"
+    middle, low, high = (f"{number:+.4f}".replace("-", "−") for number in values)
+    return f"{middle} ({low} to {high})"
 
 
 def p_value(p: float) -> str:
@@ -402,15 +402,15 @@ def value(setting: Any) -> str:
     return f"{setting:g}" if isinstance(setting, float) else str(setting)
 
 
-def printable(value: Any) -> Any:
+def printable(content: Any) -> Any:
     """The same values, with each character that XML or UTF-8 cannot hold replaced."""
-    if isinstance(value, str):
-        return value if value.isprintable() else "".join(map(_printable, value))
-    if isinstance(value, dict):
-        return {key: printable(item) for key, item in cast("Json", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [printable(item) for item in cast("list[Any]", value)]
-    return value
+    if isinstance(content, str):
+        return content if content.isprintable() else "".join(map(_printable, content))
+    if isinstance(content, dict):
+        return {key: printable(item) for key, item in cast("Json", content).items()}
+    if isinstance(content, (list, tuple)):
+        return [printable(item) for item in cast("list[Any]", content)]
+    return content
 
 
 def _printable(character: str) -> str:

@@ -65,13 +65,13 @@ def comparisons(
         name: np.array([outcome.predictions for outcome in some]) == gold
         for name, some in outcomes.items()
     }
-    comparisons = {
+    compared = {
         name: compare(rows, right[reference]) for name, rows in right.items() if name != reference
     }
-    adjusted = holm([comparison.p for comparison in comparisons.values()])
+    adjusted = holm([comparison.p for comparison in compared.values()])
     return {
         name: {"against": reference, **to_json(comparison), "holm": p}
-        for (name, comparison), p in zip(comparisons.items(), adjusted, strict=True)
+        for (name, comparison), p in zip(compared.items(), adjusted, strict=True)
     }
 
 

@@ -22,11 +22,12 @@ from elmo.classify.metrics import detectable
 from elmo.config import BILM, Json, check, to_json
 from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.evaluate import averaged
 from elmo.files import locked_folder, read_json, write_json, write_json_lines
 from elmo.language_model import describe, open_model, weights_checksum
 from elmo.model_folder import CONFIG, parameter_count
+from elmo.runtime import require_extra
 from elmo.static.vectors import StaticVectors
 from elmo.study import analyses
 from elmo.study.cells import Study, StudyBiLM

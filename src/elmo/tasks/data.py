@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, cast
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
+from elmo.runtime import require_extra
 from elmo.tasks.config import ReadPairs, ReadTags
 from elmo.tasks.tags import NO_TAG
 from elmo.text.config import ReadOptions
@@ -139,12 +140,12 @@ def _read_columns(
         words: list[str] = []
         tags: list[str] = []
         for number, line in block:
-            fields = line.strip("\t ").split("\t") if by_tabs else line.split()
+            cells = line.strip("\t ").split("\t") if by_tabs else line.split()
             where = f"'{source.name}', line {number}"
-            if fields[0] == "-DOCSTART-":
+            if cells[0] == "-DOCSTART-":
                 continue
             if not count:
-                count = len(fields)
+                count = len(cells)
                 last = max(columns.word_column, -1 if wanted == "last" else int(wanted))
                 if count < 2 or last >= count:
                     raise UserError(
@@ -152,13 +153,13 @@ def _read_columns(
                         f"{wanted}, but the row has {count} columns separated by "
                         f"{'tabs' if by_tabs else 'spaces'}: {line!r:.60}"
                     )
-            if len(fields) != count:
+            if len(cells) != count:
                 raise UserError(
-                    f"{where}: expected {count} columns, as in the rows before, got {len(fields)}: "
+                    f"{where}: expected {count} columns, as in the rows before, got {len(cells)}: "
                     f"{line!r:.60}; give every word its tag, and separate sentences by blank lines"
                 )
-            words.append(fields[columns.word_column].strip())
-            tags.append(fields[-1 if wanted == "last" else int(wanted)].strip())
+            words.append(cells[columns.word_column].strip())
+            tags.append(cells[-1 if wanted == "last" else int(wanted)].strip())
         if words:
             yield block[0][0], words, tags
 
@@ -175,10 +176,10 @@ def _read_conllu(
     for block in _blocks(source, options):
         rows = [(number, line) for number, line in block if not line.startswith("#")]
         for number, line in rows:
-            if len(fields := line.split("\t")) != len(CONLLU_COLUMNS):
+            if len(cells := line.split("\t")) != len(CONLLU_COLUMNS):
                 raise UserError(
                     f"'{source.name}', line {number}: expected the {len(CONLLU_COLUMNS)} columns "
-                    f"of CoNLL-U separated by tabs, got {len(fields)}: {line!r:.60}"
+                    f"of CoNLL-U separated by tabs, got {len(cells)}: {line!r:.60}"
                 )
         try:
             # Morphology and dependencies are not needed, and parsing them takes most of the time.

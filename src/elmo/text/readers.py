@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import require_regular
+from elmo.runtime import require_extra
 from elmo.text.config import ReadOptions
 
 TEXT_COLUMN = "text"

@@ -14,8 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import UserError, require_extra
+from elmo.errors import UserError
 from elmo.files import atomic_write, cache_folder
+from elmo.runtime import require_extra
 
 HUB = "hf:"
 ROWS_AT_ONCE = 1000

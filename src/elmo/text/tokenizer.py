@@ -17,7 +17,8 @@ from typing import Any, cast
 
 import regex
 
-from elmo.errors import ConfigError, UserError, require_extra
+from elmo.errors import ConfigError, UserError
+from elmo.runtime import require_extra
 
 Tokenizer = Callable[[str], list[str]]
 BUILT_IN = ("regex", "regex-2", "characters", "whitespace", "custom")
