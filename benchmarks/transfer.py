@@ -10,8 +10,8 @@ accuracy (one cosine threshold, tuned on the training pairs) and the Spearman co
 with SCWS ratings.
 
 Every representation is measured in one pass: each layer, the average of layers, all layers side by
-side, and with `mean+max` pooling; where static vectors come with the model, [x; ELMo] too: their
-average (`ElmoVectorizer`) and all layers. GloVe files have one layer.
+side, and with the poolings `mean+max` and `mean+std`; where static vectors come with the model, also
+[x; ELMo]: their average and all layers, as `ElmoVectorizer` has them. GloVe files have one layer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Encoder(Protocol):
     """Turns tokenised texts into vectors, layer by layer."""
 
     def pooled(self, texts: Sequence[list[str]]) -> Array:
-        """(texts, layers, 2 × dim): mean over words, then maximum over words."""
+        """(texts, layers, 3 × dim): mean over words, then maximum, then standard deviation."""
         ...
 
     def static(self, texts: Sequence[list[str]]) -> Array | None:
@@ -64,7 +64,7 @@ class BiLMEncoder:
         self._embedder = Embedder.from_pretrained(folder)
 
     def pooled(self, texts: Sequence[list[str]]) -> Array:
-        return np.asarray(self._embedder.encode(texts, layer="all", pooling="mean+max"))
+        return np.asarray(self._embedder.encode(texts, layer="all", pooling="mean+max+std"))
 
     def static(self, texts: Sequence[list[str]]) -> Array | None:
         companions = self._embedder.loaded.word_vectors
@@ -101,7 +101,7 @@ class StaticEncoder:
 
     def pooled(self, texts: Sequence[list[str]]) -> Array:
         rows = [self._rows(words) for words in texts]
-        return np.stack([np.concatenate([row.mean(0), row.max(0)])[None] for row in rows])
+        return np.stack([np.hstack([row.mean(0), row.max(0), row.std(0)])[None] for row in rows])
 
     def static(self, texts: Sequence[list[str]]) -> Array | None:
         return None
@@ -241,19 +241,21 @@ def read_scws(path: Path) -> WordPairs:
 def representations(
     pooled: Array, static: Array | None = None, *, mean_only: bool
 ) -> dict[str, Array]:
-    """What can be made of (texts, layers, 2 × dim) and of static vectors, by name."""
+    """What can be made of (texts, layers, 3 × dim) and of static vectors, by name."""
     layers = pooled.shape[1]
-    mean = pooled[..., : pooled.shape[2] // 2]
+    mean, highest, spread = np.split(pooled, 3, axis=2)
     features = {f"layer {layer}, mean": mean[:, layer] for layer in range(layers)}
+    together = "all layers" if layers > 1 else "layer 0"
     if layers > 1:
         features["average of layers, mean"] = mean.mean(1)
         features["all layers, mean"] = mean.reshape(len(mean), -1)
     if not mean_only:
-        name = "all layers, mean+max" if layers > 1 else "layer 0, mean+max"
-        features[name] = pooled.reshape(len(pooled), -1)
+        for name, other in (("max", highest), ("std", spread)):
+            both = np.concatenate([mean, other], axis=2)
+            features[f"{together}, mean+{name}"] = both.reshape(len(both), -1)
     if static is not None:
-        together = [name for name in features if name.startswith("all layers")]
-        features |= {f"x and {name}": np.hstack([static, features[name]]) for name in together}
+        whole = [name for name in features if name.startswith(together)]
+        features |= {f"x and {name}": np.hstack([static, features[name]]) for name in whole}
     return features
 
 
@@ -401,7 +403,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("model", type=Path, help="model folder, or word vectors as text")
     parser.add_argument("--data", type=Path, default=os.environ.get("ELMO_DATA"))
-    parser.add_argument("--mean-only", action="store_true", help="leave out mean+max pooling")
+    parser.add_argument("--mean-only", action="store_true", help="leave out other poolings")
     parser.add_argument("--no-words", action="store_true", help="leave out WiC and SCWS")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)

@@ -101,7 +101,9 @@ def test_static_vectors_from_file_to_table(
     path.write_text("\n".join(lines))
     transfer.main([str(path), "--data", str(data), "--json"])
     result = json.loads(capsys.readouterr().out)
-    assert set(result["sentences"]) == {"layer 0, mean", "layer 0, mean+max"}
+    assert set(result["sentences"]) == {
+        "layer 0, mean", "layer 0, mean+max", "layer 0, mean+std",
+    }  # fmt: skip
     assert result["sentences"]["layer 0, mean"]["average"] > 0.95
     assert result["words"]["layer 0"]["WiC"] == 1.0
     transfer.main([str(path), "--data", str(data), "--mean-only", "--no-words"])
@@ -134,19 +136,22 @@ def test_a_biLM_has_all_representations(
     result = json.loads(capsys.readouterr().out)
     assert set(result["sentences"]) == {
         "layer 0, mean", "layer 1, mean", "layer 2, mean", "average of layers, mean",
-        "all layers, mean", "all layers, mean+max",
+        "all layers, mean", "all layers, mean+max", "all layers, mean+std",
     }  # fmt: skip
     assert set(result["words"]) == {"layer 0", "layer 1", "layer 2", "average of layers"}
 
 
 def test_static_vectors_of_a_model_are_put_before_all_layers():
     random = np.random.default_rng(4)
-    pooled, static = random.normal(size=(5, 3, 8)), random.normal(size=(5, 2))
+    pooled, static = random.normal(size=(5, 3, 12)), random.normal(size=(5, 2))
     with_static = transfer.representations(pooled, static, mean_only=False)
     without = transfer.representations(pooled, mean_only=False)
     assert set(with_static) - set(without) == {
-        "x and all layers, mean", "x and all layers, mean+max",
+        "x and all layers, mean", "x and all layers, mean+max", "x and all layers, mean+std",
     }  # fmt: skip
     features = with_static["x and all layers, mean"]
     np.testing.assert_array_equal(features[:, :2], static)
     np.testing.assert_array_equal(features[:, 2:], pooled[..., :4].reshape(5, 12))
+    features = with_static["x and all layers, mean+std"]
+    expected = pooled[..., [0, 1, 2, 3, 8, 9, 10, 11]].reshape(5, 24)
+    np.testing.assert_array_equal(features[:, 2:], expected)

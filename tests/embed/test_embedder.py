@@ -101,11 +101,12 @@ def test_all_layers_come_as_layers_words_dim() -> None:
     np.testing.assert_allclose(pooled[2], expected(WORD_MODEL.model, SENTENCES[2]).mean(1), **CLOSE)
 
 
-@given(TEXTS, st.sampled_from(["mean", "max", "first", "last", "mean+max"]))
+@given(TEXTS, st.sampled_from(["mean", "std", "max", "first", "last", "mean+std+max"]))
 def test_pooling_sees_words_only(texts: list[list[str]], pooling: str) -> None:
     found = WORD_MODEL.encode(texts, layer=2, pooling=pooling)
     pools = {
         "mean": lambda x: x.mean(0),
+        "std": lambda x: x.std(0),
         "max": lambda x: x.max(0),
         "first": lambda x: x[0],
         "last": lambda x: x[-1],

@@ -12,7 +12,7 @@ WordLayer = int | Literal["mix", "top", "average"]
 Layer = WordLayer | Literal["all"]
 Output = Literal["pooled", "tokens"]
 Start = Literal["zero", "warm", "carry"]
-POOLINGS = ("mean", "max", "first", "last")
+POOLINGS = ("mean", "std", "max", "first", "last")
 LAYERS = ("mix", "top", "average", "all")
 
 
@@ -26,7 +26,7 @@ class EncodeConfig:
     """A layer number (0: the words alone), top, average, all of them side by side, or mix: the mix
     of the model, by default the average."""
     pooling: str = "mean"
-    """How words become a text: mean, max, first, last, or several joined by '+'."""
+    """How words become a text: mean, std, max, first, last, or several joined by '+'."""
     normalize: bool = False
     """Scale each vector to length 1."""
     initial_state: Start = "zero"

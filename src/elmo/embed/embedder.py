@@ -255,7 +255,7 @@ class Embedder:
             output: "pooled", one vector per text, or "tokens", one vector per word.
             layer: "mix", "top", "average", "all" of them side by side, or a number: 0 is the words
                 alone.
-            pooling: "mean", "max", "first", "last", or several joined by "+".
+            pooling: "mean", "std", "max", "first", "last", or several joined by "+".
             normalize: scale each vector to length 1.
             pad: return tokens as one array with a mask.
             convert_to: "numpy", or "torch" for tensors on the CPU.
@@ -569,6 +569,7 @@ def pool(vectors: Tensor, poolings: Sequence[str]) -> Tensor:
         return vectors.new_zeros(*vectors.shape[:-2], len(poolings) * vectors.shape[-1])
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "mean": lambda words: words.mean(dim=-2),
+        "std": lambda words: words.std(dim=-2, correction=0),
         "max": lambda words: words.amax(dim=-2),
         "first": lambda words: words[..., 0, :],
         "last": lambda words: words[..., -1, :],

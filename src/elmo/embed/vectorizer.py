@@ -44,7 +44,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         model: str | Path = SHIPPED,
         *,
         layer: Layer = "all",
-        pooling: str = "mean",
+        pooling: str = "mean+std",
         word_vectors: bool | None = None,
         normalize: bool = False,
         initial_state: Start = "zero",
