@@ -10,8 +10,9 @@ accuracy (one cosine threshold, tuned on the training pairs) and the Spearman co
 with SCWS ratings.
 
 Every representation is measured in one pass: each layer, the average of layers, all layers side by
-side, and with the poolings `mean+max` and `mean+std`; where static vectors come with the model, also
-[x; ELMo]: their average and all layers, as `ElmoVectorizer` has them. GloVe files have one layer.
+side, and with the poolings `mean+max` and `mean+std`; where static vectors come with the model,
+[x; ELMo] too: their average and all layers, as `ElmoVectorizer` has them. GloVe files have one
+layer.
 """
 
 from __future__ import annotations
