@@ -206,7 +206,8 @@ class CharacterCNN(nn.Module):
         lengths = needed_lengths(spellings, self.reach, self.padding)
         order = lengths.argsort(stable=True)
         features: list[Tensor] = []
-        for block in order.split(TRAINED_ROWS):
+        blocks = cast(tuple[Tensor, ...], order.split(TRAINED_ROWS))  # untyped in torch
+        for block in blocks:
             longest = int(lengths[block[-1]]) if len(block) else self.reach
             features.append(self.convolve(spellings[block, :longest]))
         return self.transform(torch.cat(features)[order.argsort()])
