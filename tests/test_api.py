@@ -250,7 +250,7 @@ def test_the_vectorizer_is_an_estimator(tmp_path) -> None:
     assert again.predict(texts[:2]).tolist() == LABELS[:2]
     assert len(pickle.dumps(search.best_estimator_)) < 50_000
     table = elmo.ElmoVectorizer().set_output(transform="pandas").fit_transform(texts)
-    assert table.shape == (12, 512)
+    assert table.shape == (12, 100 + 3 * 2 * 512)  # static vectors; mean and std of each layer
     assert repr(elmo.ElmoVectorizer()) == "ElmoVectorizer()"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elmo.companion import CompanionVectors
 from elmo.config import SHIPPED
 from elmo.embed.config import EncodeConfig, Layer, Start
 from elmo.embed.embedder import Dtype, Embedder, Vectors
@@ -65,16 +66,18 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
     def fit(self, X: Iterable[str], y: object = None) -> ElmoVectorizer:  # noqa: N803
         """Load the model; nothing is learned from the texts."""
         embedder = Embedder.from_pretrained(self.model, device=self.device, dtype=self.dtype)
-        static = embedder.loaded.word_vectors
-        if self.word_vectors and static is None:
+        if self.word_vectors and embedder.loaded.word_vectors is None:
             raise UserError(f"{self.model}: no static vectors come with it; use word_vectors=None")
         self.embedder_ = embedder
-        self.static_ = static if self.word_vectors is not False else None
         config = EncodeConfig(layer=self.layer, pooling=self.pooling)
         self.n_features_out_ = math.prod(embedder.encoder(config).row_shape)
-        if self.static_ is not None:
-            self.n_features_out_ += self.static_.dim
+        if (static := self._static_vectors()) is not None:
+            self.n_features_out_ += static.dim
         return self
+
+    def _static_vectors(self) -> CompanionVectors | None:
+        """Those of the embedder, whose pickle is a path: an attribute would be pickled as well."""
+        return None if self.word_vectors is False else self.embedder_.loaded.word_vectors
 
     def transform(self, X: Iterable[str]) -> Vectors:  # noqa: N803
         """The vectors of texts, (texts, dim): a list, an array or a pandas Series of strings."""
@@ -90,9 +93,9 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
             batch_tokens=self.batch_tokens,
         )
         vectors = vectors.reshape(len(vectors), math.prod(vectors.shape[1:]))
-        if self.static_ is None:
+        if (static := self._static_vectors()) is None:
             return vectors
-        averages = self.static_.averages(map(self.embedder_.loaded.words, texts))
+        averages = static.averages(map(self.embedder_.loaded.words, texts))
         return np.concatenate([averages, vectors], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> list[str]:
