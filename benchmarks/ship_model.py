@@ -215,7 +215,7 @@ def write_card(args: argparse.Namespace) -> None:
             for source, words in zip(sources, written, strict=True)
         ),
         commands="\n".join(args.command),
-        fingerprint=str(loaded.config.get("corpus", {}).get("digest", ""))[:16],
+        fingerprint=loaded.config["run"]["digest"][:16],
     )
     licence = BILM_LICENCE.format(
         sources="\n".join(

@@ -48,6 +48,8 @@ def test_card_and_licence(tmp_path: Path) -> None:
     assert "| GloVe 6B: layer 0 | 0.500 | 0.250 |" in card
     assert "| talks | 1,234 | CC0 | a town hall |" in licence
     assert "vectors of 0 words" in card
+    digest = json.loads((tmp_path / "run" / "config.json").read_text())["run"]["digest"]
+    assert f"Corpus fingerprint `{digest[:16]}`" in card
     assert LanguageModel.from_pretrained(out).model.config.hidden == tiny_config().model.hidden
 
 
