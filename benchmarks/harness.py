@@ -31,7 +31,7 @@ from elmo.files import read_json, sha256, write_json
 from elmo.runtime import machine_memory, processor_name
 from elmo.study.pool import end_with_parent
 from elmo.text.corpus import LEXICON, ShardWriter, write_manifest
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import END, SPECIAL_WORDS, START, Vocabulary
 
 # Random text whose words are as frequent as Zipf's law says, of any vocabulary and length.
 
@@ -55,7 +55,7 @@ def write_zipf_corpus(folder: Path, words: int, length: int, tokens: int) -> Pat
     drawn = random.choice(words, (documents, length), p=zipf(words)) + len(SPECIAL_WORDS)
     writer = ShardWriter(folder / "train")
     for row in drawn.tolist():
-        writer.add([BEGIN, *row, END])
+        writer.add([START, *row, END])
     writer.close()
     vocabulary(words).save(folder / LEXICON)
     write_manifest(folder, {**writer.hashes, LEXICON: sha256(folder / LEXICON)})

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from elmo.language_model import open_model, score
 from elmo.text.corpus import Shards
-from elmo.text.vocabulary import BEGIN, END
+from elmo.text.vocabulary import END, START
 from elmo.training.pretrain import read_run, same_corpus
 
 logger = logging.getLogger(__name__)
@@ -347,10 +347,10 @@ def documents(shards: Shards) -> list[Ids]:
 
 def ngram_losses(train: list[Ids], test: list[Ids], words: int) -> NDArray[np.float64]:
     """Negative log-probability of each text, averaged over the two directions."""
-    forward = fit_tuned(train, vocabulary_size=words, bos=BEGIN, eos=END)
+    forward = fit_tuned(train, vocabulary_size=words, bos=START, eos=END)
     losses = np.array([-one.sum() for one in forward.log_probabilities(test)])
     del forward
-    backward = fit_tuned([one[::-1] for one in train], vocabulary_size=words, bos=END, eos=BEGIN)
+    backward = fit_tuned([one[::-1] for one in train], vocabulary_size=words, bos=END, eos=START)
     backwards = backward.log_probabilities([one[::-1] for one in test])
     return (losses + np.array([-one.sum() for one in backwards])) / 2
 

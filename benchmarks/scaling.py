@@ -34,7 +34,7 @@ from elmo.runtime import cpu_cores
 from elmo.text.batching import MicroBatches, Step, WordTable, read_steps
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS
+from elmo.text.vocabulary import END, SPECIAL_WORDS, START
 from elmo.training.config import TrainingConfig
 from elmo.training.distributed import World, joined, sum_gradients
 from elmo.training.loop import build_optimizer
@@ -118,7 +118,7 @@ def batches(given: argparse.Namespace, world: World, folder: Path) -> Iterator[S
     writer = ShardWriter(folder)
     for _ in range((WARM_UP + given.steps) * (given.batch_tokens // LENGTH)):
         words = random.choice(given.words, LENGTH - 1, p=chances) + len(SPECIAL_WORDS)
-        writer.add([BEGIN, *words.tolist(), END])
+        writer.add([START, *words.tolist(), END])
     writer.close()
     words = vocabulary(given.words)
     table = WordTable.of(words.words, words, spelled=False)

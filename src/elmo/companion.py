@@ -16,17 +16,11 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.errors import UserError
-from elmo.files import read_text, write_text
-from elmo.model_folder import (
-    COMPANIONS,
-    load_header,
-    load_tensors,
-    require_inside,
-    save_tensors,
-)
+from elmo.files import read_text, require_regular, write_text
+from elmo.model_folder import COMPANIONS, load_tensors, require_inside, save_tensors
 
 LARGEST_TABLE, LARGEST_WORDS = 1 << 30, 1 << 28
-"""Bytes of the two files: a damaged or hostile folder must not allocate memory."""
+"""Bytes of the two files: a hostile folder must not fill the memory."""
 MIDDLE = 128
 """The byte that means 0."""
 RARE = 1e-3
@@ -92,14 +86,16 @@ class CompanionVectors:
         for file in (path, names):
             require_inside(folder, file)
         words = read_text(names, LARGEST_WORDS).split("\n")[:-1]
-        header = load_header(path)
-        shape, kind = header.get("table", ((0, 0), ""))
-        expected = {"table": (shape, "U8"), "scales": ((len(words),), "F32")}
-        fits = len(shape) == 2 and shape[0] == len(words) == len(set(words)) and kind == "U8"
-        if not fits or header != expected or np.prod(shape) > LARGEST_TABLE:
+        if (size := require_regular(path).st_size) > LARGEST_TABLE:
+            raise UserError(f"{path}: {size:,} bytes, expected at most {LARGEST_TABLE:,}")
+        arrays = {name: tensor.numpy() for name, tensor in load_tensors(path).items()}
+        shapes = {name: (str(array.dtype), array.shape) for name, array in arrays.items()}
+        dim = shapes.get("table", ("", (0, 0)))[1][-1:]
+        count = (len(words),)
+        expected = {"table": ("uint8", count + dim), "scales": ("float32", count)}
+        if shapes != expected or len(set(words)) != len(words):
             raise UserError(
                 f"{path}: expected one row of bytes and one scale for each of the {len(words):,} "
-                f"different words in {names.name}; got {header}"
+                f"different words in {names.name}; got {shapes}"
             )
-        tensors = load_tensors(path)
-        return cls(words, tensors["table"].numpy(), tensors["scales"].numpy())
+        return cls(words, arrays["table"], arrays["scales"])

@@ -138,7 +138,7 @@ def evaluate(
     state: BiLMState | None = None
     for batch in batches:
         batch = batch.to(model.device)
-        outputs = model.layers(batch, None if batch.starts else state)
+        outputs = model.layers(batch, None if batch.is_first_window else state)
         state = outputs.state
         forward, backward = outputs.at_targets()  # (targets, width)
         model.in_parallel(

@@ -46,9 +46,16 @@ from elmo.model_folder import (
 )
 from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
 from elmo.text.config import Batching, ReadOptions
-from elmo.text.sources import are_sources, checked_words, iterated, read_documents, resolve
+from elmo.text.sources import (
+    are_sources,
+    checked_words,
+    iterated,
+    read_documents,
+    resolve,
+    text_sources,
+)
 from elmo.text.tokenizer import Tokenizer, TokenizerConfig, allow_tokenizer, build_tokenizer
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Vocabulary
+from elmo.text.vocabulary import END, SPECIAL_WORDS, START, UNKNOWN, Vocabulary
 
 if TYPE_CHECKING:
     from elmo.bilm.model import BiLM, StackState
@@ -238,7 +245,11 @@ class LanguageModel:
                 "does not hold; give words already cut, or the function: "
                 "LanguageModel.from_pretrained(…, custom_tokenizer=…)"
             )
-        return build_tokenizer(self.tokenizer, self.custom_tokenizer)(text)
+        return self._tokenizer(text)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return build_tokenizer(self.tokenizer, self.custom_tokenizer)
 
     def words(self, text: Text) -> list[str]:
         """The words of a text.
@@ -385,15 +396,15 @@ class LanguageModel:
         check(config)
         words = self.words(prompt)
         backward = config.direction == "backward"
-        stop = BEGIN if backward else END
+        stop = START if backward else END
         random = torch.Generator().manual_seed(config.seed)
         written: list[str] = []
-        begin, end = self.vocabulary.words[BEGIN], self.vocabulary.words[END]
-        read = [end, *reversed(words)] if backward else [begin, *words]
+        start, end = self.vocabulary.words[START], self.vocabulary.words[END]
+        read = [end, *reversed(words)] if backward else [start, *words]
         state: StackState | None = None
         while len(written) < config.length:
             logits, state = self._next_word(read, state, backward=backward)
-            logits[[UNKNOWN, END if backward else BEGIN]] = -torch.inf
+            logits[[UNKNOWN, END if backward else START]] = -torch.inf
             if config.temperature == 0:
                 chosen = int(logits.argmax())
             else:
@@ -426,8 +437,7 @@ class LanguageModel:
             read: How texts are found in files.
         """
         if are_sources(texts):
-            names = [texts] if isinstance(texts, str) else [str(name) for name in texts]
-            texts = read_documents(resolve(names), read or ReadOptions())
+            texts = read_documents(resolve(text_sources(texts)), read or ReadOptions())
         if batching is None and "batching" in self.config:
             batching = from_json(Batching, self.config["batching"], f"{CONFIG}: batching")
         texts = [texts] if isinstance(texts, str) else texts
@@ -650,8 +660,7 @@ def evaluate_text(
     batching: Batching | None = None,
 ) -> Evaluation:
     """`LanguageModel.evaluate` on files, folders, patterns, '-' or 'ag_news'."""
-    resolved = resolve([sources] if isinstance(sources, str) else sources)
-    return model.evaluate(read_documents(resolved, read or ReadOptions()), batching)
+    return model.evaluate(read_documents(resolve(sources), read or ReadOptions()), batching)
 
 
 def describe(path: Path | str) -> ModelDescription:

@@ -7,12 +7,13 @@ weights are read or written: describing a folder takes a few milliseconds withou
 
 from __future__ import annotations
 
+import logging
 import math
 import platform
 import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -44,6 +45,8 @@ LARGEST_WEIGHT = 1e18  # the product of two larger ones is infinite in float32
 Shapes = Mapping[str, tuple[int, ...]]
 Precision = Literal["fp32", "bf16"]
 Text = str | Sequence[str]  # a text as it was written, or as words already
+
+log = logging.getLogger(__name__)
 
 
 def is_official(folder: Path) -> bool:
@@ -123,6 +126,13 @@ def read_config(folder: Path) -> Json:
             f"{folder / CONFIG}: format {config['format']!r}, but this version reads {FORMAT}; "
             "use the version of elmo that wrote it"
         )
+    with suppress(KeyError, TypeError, AttributeError):  # damaged sections: `from_json` says so
+        # A setting until 0.2 of how a model learns; what it computes does not depend on it.
+        if not config["model"]["softmax"].pop("shared_negatives"):
+            log.warning(
+                "%s: learned with a sample of words per target, which elmo no longer draws; if "
+                "training resumes, all targets of a batch share one", folder,
+            )  # fmt: skip
     return cast("Json", config)
 
 

@@ -19,7 +19,6 @@ tied = st.builds(
         SoftmaxConfig,
         loss=st.sampled_from(["full", "sampled"]),
         samples=st.just(4),
-        shared_negatives=st.booleans(),
         tied=st.just(True),
     ),
 )

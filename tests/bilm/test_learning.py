@@ -74,7 +74,6 @@ def train(model: BiLM, batches: Iterator[Batch], steps: int, rate: float) -> lis
         ("words", SoftmaxConfig(loss="full", tied=True)),
         ("words", SoftmaxConfig(loss="sampled", samples=8, tied=True)),
         ("characters", SoftmaxConfig(loss="full", tied=False)),
-        ("both", SoftmaxConfig(loss="sampled", samples=8, shared_negatives=False, tied=False)),
         ("both", SoftmaxConfig(loss="adaptive", cutoffs=(6,), tied=False)),
     ],
     ids=lambda value: value if isinstance(value, str) else value.loss,

@@ -44,7 +44,7 @@ from elmo.text.batching import (
 )
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Shard, Vocabulary
+from elmo.text.vocabulary import END, SPECIAL_WORDS, START, Shard, Vocabulary
 
 # Reading both directions at once, with gradients, gives what reading them in a row gives.
 
@@ -212,7 +212,7 @@ def test_what_is_above_the_wanted_layers_is_not_computed(monkeypatch: pytest.Mon
 def test_windows_have_no_words() -> None:
     model = MODELS["words"]
     table = WordTable.of(VOCABULARY.words, VOCABULARY, spelled=False)
-    shard = Shard(np.array([BEGIN, 3, 4, 5, END], np.uint32), np.array([5]))
+    shard = Shard(np.array([START, 3, 4, 5, END], np.uint32), np.array([5]))
     batch = pack_window(shard, Group(0, np.array([0]), np.array([5])), table, 2, 1)
     assert batch is not None
     with pytest.raises(AssertionError, match="expected whole texts"):
@@ -399,7 +399,6 @@ def settings_of(
 SOFTMAXES = [
     SoftmaxConfig(loss="full", tied=False),
     SoftmaxConfig(loss="sampled", samples=4, tied=False),
-    SoftmaxConfig(loss="sampled", samples=4, shared_negatives=False, tied=False),
     SoftmaxConfig(loss="adaptive", cutoffs=(5, 8), tied=False),
 ]
 configs = st.builds(
@@ -654,7 +653,7 @@ def test_a_window_that_asks_for_nothing_teaches_nothing(softmax: SoftmaxConfig) 
     # Where a lane of a stream ends between two documents.
     model = build_model(settings_of(softmax=softmax))
     table = WordTable.of(VOCABULARY.words, VOCABULARY, spelled=False)
-    shard = Shard(np.array([END, BEGIN], np.uint32), np.array([2]))
+    shard = Shard(np.array([END, START], np.uint32), np.array([2]))
     batch = pack_window(shard, Group(0, np.array([0]), np.array([2])), table, 2, 0)
     assert batch is not None
     assert batch.targets == 0
@@ -680,7 +679,7 @@ def long_texts(folder: Path, lengths: list[int]) -> tuple[Shards, WordTable]:
     random = np.random.default_rng(0)
     writer = ShardWriter(folder, 10**6)
     for length in lengths:
-        writer.add([BEGIN, *random.integers(3, len(VOCABULARY), length).tolist(), END])
+        writer.add([START, *random.integers(3, len(VOCABULARY), length).tolist(), END])
     writer.close()
     return Shards(folder), WordTable.of(VOCABULARY.words, VOCABULARY, spelled=True)
 
@@ -695,7 +694,7 @@ def test_reading_in_windows_equals_reading_at_once(tmp_path: Path, window: int, 
     windows: list[LayerOutputs] = []
     state: BiLMState | None = None
     for batch in read(shards, table, Batching(window=window, batch_tokens=100)):
-        windows.append(model.layers(batch, None if batch.starts else state))
+        windows.append(model.layers(batch, None if batch.is_first_window else state))
         state = windows[-1].state
     assert len(windows) == math.ceil(32 / window)
     for layer in range(3):
@@ -713,7 +712,7 @@ def test_the_loss_of_long_and_short_texts_does_not_depend_on_the_window(tmp_path
         total = [0.0, 0.0]
         state: BiLMState | None = None
         for batch in read(shards, table, Batching(window=window, batch_tokens=120)):
-            losses = model.loss(batch, None if batch.starts else state)
+            losses = model.loss(batch, None if batch.is_first_window else state)
             state = losses.state
             total[0] += losses.forward.item()
             total[1] += losses.backward.item()

@@ -30,8 +30,7 @@ from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 SIZE = 30
 ROWS = 6
 KINDS = ["full", "sampled", "adaptive"]
-SAMPLERS = [(sampler, shared) for sampler in ("log_uniform", "unigram") for shared in (True, False)]
-samplers = pytest.mark.parametrize(("sampler", "shared"), SAMPLERS)
+samplers = pytest.mark.parametrize("sampler", ["log_uniform", "unigram"])
 
 
 def words() -> Vocabulary:
@@ -98,11 +97,11 @@ def test_a_sampled_softmax_predicts_with_all_words() -> None:
 
 
 @samplers
-def test_the_sampled_loss_tends_to_the_full_one(sampler: str, shared: bool) -> None:
+def test_the_sampled_loss_tends_to_the_full_one(sampler: str) -> None:
     states, targets = rows()
     errors: list[float] = []
     for samples in (3, 30, 1500):
-        layer = build("sampled", samples=samples, sampler=sampler, shared_negatives=shared)
+        layer = build("sampled", samples=samples, sampler=sampler)
         exact = full_loss(layer, states, targets)
         with torch.no_grad():
             found = [layer.loss(states, targets, generator(seed)) for seed in range(25)]
@@ -113,8 +112,8 @@ def test_the_sampled_loss_tends_to_the_full_one(sampler: str, shared: bool) -> N
 
 
 @samplers
-def test_the_estimated_partition_function_is_unbiased(sampler: str, shared: bool) -> None:
-    layer = build("sampled", samples=4, sampler=sampler, shared_negatives=shared)
+def test_the_estimated_partition_function_is_unbiased(sampler: str) -> None:
+    layer = build("sampled", samples=4, sampler=sampler)
     states, targets = rows(number=1)
     exact = full_loss(layer, states, targets).exp().item()
     with torch.no_grad():
@@ -126,8 +125,8 @@ def test_the_estimated_partition_function_is_unbiased(sampler: str, shared: bool
 
 
 @samplers
-def test_gradients_of_the_sampled_loss_against_differences(sampler: str, shared: bool) -> None:
-    layer = build("sampled", samples=8, sampler=sampler, shared_negatives=shared)
+def test_gradients_of_the_sampled_loss_against_differences(sampler: str) -> None:
+    layer = build("sampled", samples=8, sampler=sampler)
     states, targets = rows(number=3)
     names = [name for name, _ in layer.named_parameters()]
 
@@ -162,29 +161,24 @@ def differences(loss: object, leaves: list[Tensor], number: int, leaf: Tensor) -
     return slope.view_as(leaf)
 
 
-def test_negatives_are_shared_or_not() -> None:
+def test_all_targets_of_a_batch_share_a_sample() -> None:
     states, targets = rows(number=1)
-    twice = states.repeat(2, 1), targets.repeat(2)
-    shared = build("sampled", samples=5, shared_negatives=True)
-    own = build("sampled", samples=5, shared_negatives=False)
-    one = shared.loss(states, targets, generator(0))
-    torch.testing.assert_close(shared.loss(*twice, generator(0)), 2 * one)
-    one = own.loss(states, targets, generator(0))
-    assert not torch.isclose(own.loss(*twice, generator(0)), 2 * one)
+    layer = build("sampled", samples=5)
+    one = layer.loss(states, targets, generator(0))
+    twice = layer.loss(states.repeat(2, 1), targets.repeat(2), generator(0))
+    torch.testing.assert_close(twice, 2 * one)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_the_sample_is_a_function_of_the_generator(shared: bool) -> None:
-    layer = build("sampled", samples=5, shared_negatives=shared)
+def test_the_sample_is_a_function_of_the_generator() -> None:
+    layer = build("sampled", samples=5)
     first, again, other = (layer.loss(*rows(), generator(seed)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-@pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_that_asks_for_nothing_has_no_loss(kind: str, shared: bool) -> None:
-    layer = build(kind, samples=5, shared_negatives=shared, cutoffs=(8, 20))
+def test_a_batch_that_asks_for_nothing_has_no_loss(kind: str) -> None:
+    layer = build(kind, samples=5, cutoffs=(8, 20))
     states = torch.zeros(0, 5, dtype=torch.float64, requires_grad=True)
     loss = layer.loss(states, torch.zeros(0, dtype=torch.long), generator(0))
     loss.backward()

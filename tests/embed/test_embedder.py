@@ -20,7 +20,7 @@ from tests.tiny_models import VOCABULARY, make_model
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
 from elmo.embed.config import MixConfig
-from elmo.embed.embedder import FILE, Embedder, Progress, usual_batch_tokens, warm_state
+from elmo.embed.embedder import INITIAL_STATE, Embedder, Progress, usual_batch_tokens
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
@@ -301,7 +301,9 @@ def test_a_saved_model_gives_the_same_vectors(folder: Path) -> None:
 
 def test_a_start_state_is_stored_with_its_model(folder: Path) -> None:
     loaded = LanguageModel.from_pretrained(folder)
-    embedder = Embedder(loaded, start_state=warm_state(loaded.model, ["dog", "雨"]))
+    with torch.no_grad():
+        state = loaded.model.layers(loaded.model.pack([["dog", "雨"]], read_end=True)).state
+    embedder = Embedder(loaded, start_state=state)
     wanted = embedder.encode(SENTENCES, initial_state="warm")
     embedder.store_start_state(folder)
     again = Embedder.from_pretrained(folder)
@@ -330,7 +332,7 @@ def test_the_warm_state_follows_the_weights(folder: Path, stored: bool) -> None:
 def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
     Embedder.from_pretrained(folder).store_start_state(folder)
     save_weights(folder / "model.safetensors", make_model(seed=1).model.float())
-    with pytest.raises(UserError, match=f"{FILE} belongs to other weights"):
+    with pytest.raises(UserError, match=f"{INITIAL_STATE} belongs to other weights"):
         Embedder.from_pretrained(folder)
 
 

@@ -38,7 +38,7 @@ from elmo.text.batching import (
 )
 from elmo.text.config import Batching
 from elmo.text.corpus import Shards, ShardWriter
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, UNKNOWN, Shard, Vocabulary, spell
+from elmo.text.vocabulary import END, SPECIAL_WORDS, START, UNKNOWN, Shard, Vocabulary, spell
 
 # Texts in memory give the batches that the same texts on disk would give.
 
@@ -76,7 +76,7 @@ def test_each_text_is_read_once_in_both_directions(
     behind: list[list[int]] = []
     for batch in read([shard], table, batching):
         found = [texts_of(batch, 0), texts_of(batch, 1)]
-        if batch.starts:
+        if batch.is_first_window:
             ahead += found[0]
             behind += found[1]
         else:
@@ -85,7 +85,7 @@ def test_each_text_is_read_once_in_both_directions(
                     text += more
         assert padded_size(batch) <= batching.batch_tokens
     ids = [VOCABULARY.encode(text).tolist() for text in texts]
-    assert sorted(ahead) == sorted([BEGIN, *one] for one in ids)
+    assert sorted(ahead) == sorted([START, *one] for one in ids)
     assert sorted(behind) == sorted([END, *reversed(one)] for one in ids)
 
 
@@ -131,13 +131,13 @@ def expected_questions(texts: list[list[int]]) -> dict[tuple[int, int], int]:
 def test_sentences_are_read_in_both_directions(sentences: list[list[str]]) -> None:
     vocabulary = tiny()
     batch = pack_texts(sentences, vocabulary, spelled=False)
-    ahead = [[BEGIN, *(vocabulary.id(word) for word in one), END] for one in sentences]
+    ahead = [[START, *(vocabulary.id(word) for word in one), END] for one in sentences]
     behind = [text[::-1] for text in ahead]
     assert texts_of(batch, 0) == [text[:-1] for text in ahead]
     assert texts_of(batch, 1) == [text[:-1] for text in behind]
     assert questions(batch, batch.forward) == expected_questions(ahead)
     assert questions(batch, batch.backward) == expected_questions(behind)
-    assert batch.starts
+    assert batch.is_first_window
     assert batch.targets == sum(len(one) + 1 for one in sentences)
 
 
@@ -173,12 +173,12 @@ def test_words_are_found_at_their_tokens(sentences: list[list[str]], read_end: b
 
 
 def texts_with_end(sentences: list[list[str]]) -> list[list[int]]:
-    return [[BEGIN, *(tiny().id(word) for word in one), END] for one in sentences]
+    return [[START, *(tiny().id(word) for word in one), END] for one in sentences]
 
 
 def test_unknown_words_differ_in_spelling_only() -> None:
     batch = pack_texts([["unheard", "of"]], tiny(), spelled=True)
-    assert texts_of(batch, 0) == [[BEGIN, UNKNOWN, UNKNOWN]]
+    assert texts_of(batch, 0) == [[START, UNKNOWN, UNKNOWN]]
     assert len(batch.words.ids) == 4
     assert pack_texts([["a"]], tiny(), spelled=False).words.spellings is None
 
@@ -194,20 +194,20 @@ def pack(spans: list[list[int]], window: int, step: int = 0) -> Batch | None:
 
 def test_the_boundary_a_direction_starts_from_is_not_asked_for() -> None:
     # Running text: the end of a document, and all of the next one.
-    batch = pack([[5, END, BEGIN, 4, END]], window=8)
+    batch = pack([[5, END, START, 4, END]], window=8)
     assert batch is not None
     assert questions(batch, batch.forward) == {(0, 0): END, (2, 0): 4, (3, 0): END}
-    assert questions(batch, batch.backward) == {(0, 0): 4, (1, 0): BEGIN, (3, 0): 5}
+    assert questions(batch, batch.backward) == {(0, 0): 4, (1, 0): START, (3, 0): 5}
 
 
 def test_a_text_already_read_has_no_tokens() -> None:
-    batch = pack([[BEGIN, 4, END], [BEGIN, 4, 5, 6, END]], window=2, step=1)
+    batch = pack([[START, 4, END], [START, 4, 5, 6, END]], window=2, step=1)
     assert batch is not None
-    assert not batch.starts
+    assert not batch.is_first_window
     assert texts_of(batch, 0) == [[], [5, 6]]
     assert texts_of(batch, 1) == [[], [5, 4]]
     assert questions(batch, batch.forward) == {(0, 1): 6, (1, 1): END}
-    assert pack([[BEGIN, 4, END]], window=2, step=1) is None
+    assert pack([[START, 4, END]], window=2, step=1) is None
 
 
 def test_words_of_a_corpus_are_seen_through_a_vocabulary() -> None:
@@ -254,7 +254,7 @@ def unique_text(lengths: list[int], tokens_per_shard: int = 10**6) -> Iterator[T
     """Documents of so many words, each word a new one."""
     first = np.cumsum([3, *lengths])
     documents = [
-        [BEGIN, *range(start, start + length), END]
+        [START, *range(start, start + length), END]
         for start, length in zip(first.tolist(), lengths, strict=False)
     ]
     total = int(first[-1])
@@ -292,7 +292,7 @@ def questions_batching(batch: Batch, direction: int) -> list[tuple[int, int]]:
 def tensors(batch: Batch) -> list[torch.Tensor]:
     targets = [*vars(batch.forward).values(), *vars(batch.backward).values()]
     layout = [batch.layout.text, batch.layout.step]
-    return [batch.words.ids, torch.tensor(batch.starts), batch.inputs, *targets, *layout]
+    return [batch.words.ids, torch.tensor(batch.is_first_window), batch.inputs, *targets, *layout]
 
 
 def same(first: list[Batch], second: list[Batch]) -> bool:
@@ -313,7 +313,7 @@ def test_each_word_is_predicted_once_from_its_neighbour(
         behind = [pair for batch in batches for pair in questions_batching(batch, 1)]
         once = Counter(text.words)
         assert Counter(target for _, target in ahead) == once + Counter({END: len(lengths)})
-        assert Counter(target for _, target in behind) == once + Counter({BEGIN: len(lengths)})
+        assert Counter(target for _, target in behind) == once + Counter({START: len(lengths)})
         assert set(ahead) == text.pairs(backward=False)
         assert set(behind) == text.pairs(backward=True)
         assert len(ahead) == len(behind) == text.shards.targets
@@ -336,14 +336,14 @@ def test_each_window_goes_on_where_the_one_before_ended(
     lengths: list[int], shard_size: int, batching: Batching, seed: tuple[int] | None
 ) -> None:
     with unique_text(lengths, shard_size) as text:
-        following = dict(text.pairs(backward=False)) | {END: BEGIN}
-        preceding = dict(text.pairs(backward=True)) | {BEGIN: END}
+        following = dict(text.pairs(backward=False)) | {END: START}
+        preceding = dict(text.pairs(backward=True)) | {START: END}
         firsts = {document[1] for document in text.documents}
         lasts = {document[-2] for document in text.documents}
         before: Batch | None = None
         for batch in read(text.shards, text.table, batching, seed):
-            assert batch.starts or before is not None
-            if not batch.starts and before is not None:
+            assert batch.is_first_window or before is not None
+            if not batch.is_first_window and before is not None:
                 _goes_on(texts_of(before, 0), texts_of(batch, 0), following, firsts)
                 _goes_on(texts_of(before, 1), texts_of(batch, 1), preceding, lasts)
             before = batch
@@ -356,7 +356,7 @@ def _goes_on(
         if not new:
             continue
         # Behind a boundary several words may follow: any that opens (or closes) a document.
-        expected = any_of if old[-1] in (BEGIN, END) and new[0] > END else {next_of[old[-1]]}
+        expected = any_of if old[-1] in (START, END) and new[0] > END else {next_of[old[-1]]}
         assert new[0] in expected
 
 
@@ -418,7 +418,7 @@ def test_a_long_document_is_read_whole_with_its_state_carried(kind: str) -> None
     batching = Batching(batching=kind, window=64, batch_tokens=64)  # pyright: ignore
     with unique_text([5000]) as text:
         batches = list(read(text.shards, text.table, batching))
-        assert [batch.starts for batch in batches] == [True] + [False] * 78
+        assert [batch.is_first_window for batch in batches] == [True] + [False] * 78
         whole = text.documents[0]
         ahead = [word for batch in batches for word in texts_of(batch, 0)[0]]
         behind = [word for batch in batches for word in texts_of(batch, 1)[0]]
@@ -461,7 +461,7 @@ def shards_of(folder: Path, lengths: list[int]) -> Shards:
     random = np.random.default_rng(1)
     writer = ShardWriter(folder, tokens_per_shard=60)
     for length in lengths:
-        writer.add([BEGIN, *random.integers(3, len(WORDS_steps), length).tolist(), END])
+        writer.add([START, *random.integers(3, len(WORDS_steps), length).tolist(), END])
     writer.close()
     return Shards(folder)
 
@@ -498,7 +498,7 @@ def test_the_parts_hold_the_batch(tmp_path_factory, lengths, kind, size, accumul
             assert step.forward_targets == len(batch.forward.ids)
             assert step.backward_targets == len(batch.backward.ids)
             for part in filter(None, step.micro_batches):
-                assert part.starts == batch.starts
+                assert part.is_first_window == batch.is_first_window
                 for direction, rows in enumerate(predictions(part)):
                     for row, words in rows.items():
                         places = part.rows

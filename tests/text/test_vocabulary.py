@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from elmo.errors import UserError
 from elmo.text.vocabulary import (
-    BEGIN,
     CHARACTER_IDS,
     END,
     SPECIAL_WORDS,
+    START,
     UNKNOWN,
     Vocabulary,
     build_vocabulary,
@@ -95,8 +95,8 @@ COUNTS = st.integers(0, 10**15)
 
 
 def test_special_words_have_the_first_ids(vocabulary: Vocabulary) -> None:
-    assert (BEGIN, END, UNKNOWN) == (0, 1, 2)
-    assert vocabulary.id("<S>") == BEGIN
+    assert (START, END, UNKNOWN) == (0, 1, 2)
+    assert vocabulary.id("<S>") == START
     assert vocabulary.id("</S>") == END
     assert vocabulary.id("<UNK>") == UNKNOWN
 

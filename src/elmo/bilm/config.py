@@ -67,11 +67,9 @@ class SoftmaxConfig:
     """full: all words; sampled: the target and a sample; adaptive: rare words in clusters; none: no
     softmax, as in official weights."""
     samples: Count = 2048
-    """Number of words that the sampled loss draws."""
+    """Number of words that the sampled loss draws, for all targets of a batch together."""
     sampler: Literal["log_uniform", "unigram"] = "unigram"
     """Distribution of the sample: log_uniform over the ranks, or the word counts."""
-    shared_negatives: bool = True
-    """Draw one sample per batch (fast), or one per word."""
     cutoffs: tuple[int, ...] = (2000, 10000)
     """Ranks at which the clusters of the adaptive loss start."""
     tied: bool = True

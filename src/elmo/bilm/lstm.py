@@ -201,11 +201,11 @@ class LSTMStack(nn.Module):
         for number in range(len(self.layers) if upto is None else upto):
             layer = self.layer(number)
             if states is None:
-                start = layer.zero_state(layout.texts, x)
+                initial = layer.zero_state(layout.texts, x)
             else:
-                start = states[number].select(layout.sorted_indices)
+                initial = states[number].select(layout.sorted_indices)
             x = variational_dropout(x, self.dropout, random, layout, rows)
-            y, end = layer(x, start, layout, index)  # (tokens, width)
+            y, end = layer(x, initial, layout, index)  # (tokens, width)
             if number >= self.first_skip:
                 y = y + (x if index is None else x[index])
             outputs.append(y)
@@ -228,13 +228,13 @@ def read_together(
     x = vectors[inputs]  # (2, tokens, width)
     for number in range(upto):
         pair = [stack.layer(number) for stack in directions]
-        starts = [
+        initial = [
             layer.zero_state(layout.texts, vectors)
-            if start is None
-            else start[number].select(layout.sorted_indices)
-            for layer, start in zip(pair, states, strict=True)
+            if state is None
+            else state[number].select(layout.sorted_indices)
+            for layer, state in zip(pair, states, strict=True)
         ]
-        y, end = scan_pair(pair, x, starts, layout)  # (2, tokens, width)
+        y, end = scan_pair(pair, x, initial, layout)  # (2, tokens, width)
         if number >= directions[0].first_skip:
             y = y + x
         outputs.append(y)
@@ -340,8 +340,8 @@ class _Scan(torch.autograd.Function):
     def forward(
         ctx: Any,
         inputs: Tensor,  # (tokens, inputs), or (words, inputs) with an index
-        start_output: Tensor,  # (texts, width)
-        start_cell: Tensor,  # (texts, hidden)
+        initial_output: Tensor,  # (texts, width)
+        initial_cell: Tensor,  # (texts, hidden)
         input_weight: Tensor,
         recurrent_weight: Tensor,
         bias: Tensor,
@@ -360,13 +360,13 @@ class _Scan(torch.autograd.Function):
         longest = max(chunk.stop - chunk.start for chunk, _, _ in chunks)
         gates = inputs.new_empty(longest, gate_size)
         tanh_cells = inputs.new_empty(longest, gate_size // 4)
-        cells = start_cell.new_empty(longest, gate_size // 4)
+        cells = initial_cell.new_empty(longest, gate_size // 4)
         outputs = inputs.new_empty(tokens, width)
-        end_cells = start_cell.new_empty(some, gate_size // 4)
+        end_cells = initial_cell.new_empty(some, gate_size // 4)
         # The input product of each distinct word once; about half of a batch's tokens are repeats.
         by_word = index is not None and len(inputs) <= DISTINCT_AT_ONCE
         word_gates = torch.addmm(bias, inputs, input_weight) if by_word else None
-        output, cell = start_output, start_cell
+        output, cell = initial_output, initial_cell
         for chunk, sizes, ended in chunks:
             here = gates[: chunk.stop - chunk.start]
             if word_gates is not None and index is not None:
@@ -396,8 +396,8 @@ class _Scan(torch.autograd.Function):
             end_cells[ended] = cells[layout.last[ended] - chunk.start]
         if keep:
             ctx.save_for_backward(
-                inputs, start_output, start_cell, input_weight, recurrent_weight, projection, index,
-                gates, outputs, cells, tanh_cells,
+                inputs, initial_output, initial_cell, input_weight, recurrent_weight, projection,
+                index, gates, outputs, cells, tanh_cells,
             )  # fmt: skip
             ctx.sizes, ctx.clips = layout.batch_sizes, clips
         ctx.mark_non_differentiable(end_cells)
@@ -406,17 +406,17 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (
-            inputs, start_output, start_cell, input_weight, recurrent_weight, projection, index,
-            gates, outputs, cells, tanh_cells,
+            inputs, initial_output, initial_cell, input_weight, recurrent_weight, projection,
+            index, gates, outputs, cells, tanh_cells,
         ) = ctx.saved_tensors  # fmt: skip
         sizes, (cell_clip, projection_clip) = ctx.sizes, ctx.clips
         hidden = cells.shape[1]
         d_gates = torch.empty_like(gates)
         d_projected = torch.empty_like(outputs)
-        d_output = torch.zeros_like(start_output)
+        d_output = torch.zeros_like(initial_output)
         # No gradient comes from the next window through the cells: end_cells is a constant
         # (truncated BPTT).
-        d_cell = torch.zeros_like(start_cell)
+        d_cell = torch.zeros_like(initial_cell)
         recurrent_back = recurrent_weight.t()
         steps = zip(
             torch.split(gates, sizes),
@@ -425,7 +425,7 @@ class _Scan(torch.autograd.Function):
             torch.split(gradients[0], sizes),
             torch.split(d_projected, sizes),
             torch.split(cells, sizes),
-            (start_cell, *torch.split(cells, sizes)[:-1]),
+            (initial_cell, *torch.split(cells, sizes)[:-1]),
             torch.split(tanh_cells, sizes),
             strict=True,
         )
@@ -454,7 +454,7 @@ class _Scan(torch.autograd.Function):
             torch.mm(d_gate, recurrent_back, out=d_output[:some])
         # The gradients of the weights need no loop: one product over all tokens each.
         d_bias = d_gates.sum(0)
-        before = (start_output, *torch.split(outputs, sizes)[:-1])
+        before = (initial_output, *torch.split(outputs, sizes)[:-1])
         previous = torch.cat([output[:some] for output, some in zip(before, sizes, strict=True)])
         d_recurrent = previous.t() @ d_gates
         d_projection = None
@@ -473,7 +473,7 @@ class _Scan(torch.autograd.Function):
 def scan_pair(
     pair: Sequence[LSTMLayer],  # the forward and the backward layer
     inputs: Tensor,  # (2, tokens, inputs)
-    starts: Sequence[LSTMState],  # of each direction, longest text first
+    initial: Sequence[LSTMState],  # of each direction, longest text first
     layout: Layout,
 ) -> tuple[Tensor, list[LSTMState]]:
     """The same layer of both directions, in one loop with one product per step; no gradients.
@@ -497,8 +497,8 @@ def scan_pair(
             for half, tokens in zip(pair, inputs, strict=True)
         ]
     )[order]
-    output = torch.stack([start.output.to(dtype) for start in starts])
-    cell = torch.stack([start.cell for start in starts])
+    output = torch.stack([state.output.to(dtype) for state in initial])
+    cell = torch.stack([state.cell for state in initial])
     outputs = inputs.new_empty(len(order), layer.width)
     cells = cell.new_empty(len(order), layer.hidden)
     tanh_cells = inputs.new_empty(len(order), layer.hidden)
@@ -527,10 +527,10 @@ def scan_pair(
     last = layout.last[: sizes[0]]
     ends = [
         LSTMState(
-            torch.cat([outputs[number, last], start.output[sizes[0] :].to(dtype)]),
-            torch.cat([cells[number, last], start.cell[sizes[0] :]]),
+            torch.cat([outputs[number, last], state.output[sizes[0] :].to(dtype)]),
+            torch.cat([cells[number, last], state.cell[sizes[0] :]]),
         )
-        for number, start in enumerate(starts)
+        for number, state in enumerate(initial)
     ]
     return outputs, ends
 

@@ -299,8 +299,8 @@ class BiLM(nn.Module):
             given = zip(directions, batch.inputs, states, strict=True)
             with torch.autocast("cpu", enabled=False):
                 forward, backward = (
-                    stack(vectors, inputs, batch.layout, start, upto=upto)
-                    for stack, inputs, start in given
+                    stack(vectors, inputs, batch.layout, initial, upto=upto)
+                    for stack, inputs, initial in given
                 )
         elif plain and batch.layout.texts <= FEW_TEXTS:
             with torch.autocast("cpu", enabled=False):

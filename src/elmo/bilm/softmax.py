@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from elmo.bilm.config import BiLMConfig
 from elmo.errors import UserError
@@ -170,7 +169,6 @@ class SampledSoftmax(FullSoftmax):
         super().__init__(config.width, len(vocabulary), tied_to)
         self.sparse = False  # see BiLM.gradients_by_row
         self.samples = config.softmax.samples
-        self.shared = config.softmax.shared_negatives
         self._sampler = config.softmax.sampler
         self._vocabulary = vocabulary
 
@@ -185,14 +183,17 @@ class SampledSoftmax(FullSoftmax):
         return probabilities.cumsum(0), log_expected
 
     def loss(self, states: Tensor, targets: Tensor, random: torch.Generator | None) -> Tensor:
-        if not self.shared:
-            return self._loss_of_own_samples(states, targets, random)
-        drawn = self._draw((self.samples,), random)
+        cumulative, log_expected = self._distribution
+        points = torch.rand(
+            self.samples, generator=random, dtype=torch.float64, device=cumulative.device
+        )
+        drawn = torch.searchsorted(cumulative, points * cumulative[-1], right=True)
+        drawn.clamp_(max=len(cumulative) - 1)
         negatives, counts = cast("tuple[Tensor, Tensor]", drawn.unique(return_counts=True))
         # A word that was drawn several times is computed once: its count enters as a log.
         index = torch.full_like(self.bias, -1, dtype=torch.long)  # of each word in the sample
         index[negatives] = torch.arange(len(negatives), device=index.device)
-        dtype, log_expected = states.dtype, self._distribution[1]
+        dtype = states.dtype
         return SampledCrossEntropy.apply(  # pyright: ignore
             states,
             functional.embedding(targets, self.weight, sparse=self.sparse).to(dtype),
@@ -201,39 +202,6 @@ class SampledSoftmax(FullSoftmax):
             self.bias[negatives] - log_expected[negatives] + counts.log(),
             index[targets],
         )
-
-    def _draw(self, shape: tuple[int, ...], random: torch.Generator | None) -> Tensor:
-        cumulative = self._distribution[0]
-        points = torch.rand(shape, generator=random, dtype=torch.float64, device=cumulative.device)
-        drawn = torch.searchsorted(cumulative, points * cumulative[-1], right=True)
-        return drawn.clamp_(max=len(cumulative) - 1)
-
-    def _loss_of_own_samples(
-        self, states: Tensor, targets: Tensor, random: torch.Generator | None
-    ) -> Tensor:
-        """Each row against its own sample; slices are computed again in backward to save memory."""
-        negatives = self._draw((len(states), self.samples), random)
-        losses = [
-            cast(
-                "Tensor",
-                checkpoint(
-                    self._own_slice, states[part], targets[part], negatives[part],
-                    use_reentrant=False,
-                ),
-            )
-            for part in slices(len(states), self.samples * states.shape[1])
-        ]  # fmt: skip
-        return torch.stack(losses).sum()
-
-    def _own_slice(self, states: Tensor, targets: Tensor, negatives: Tensor) -> Tensor:
-        dtype = states.dtype
-        rows = functional.embedding(negatives, self.weight).to(dtype)  # (rows, samples, width)
-        logits = torch.einsum("rd,rsd->rs", states, rows).to(self.bias.dtype)
-        logits = logits + self.bias[negatives] - self._distribution[1][negatives]
-        logits = logits.masked_fill(negatives == targets[:, None], -torch.inf)
-        true_rows = functional.embedding(targets, self.weight).to(dtype)
-        true = (states * true_rows).sum(1).to(self.bias.dtype) + self.bias[targets]
-        return (torch.cat([true[:, None], logits], dim=1).logsumexp(1) - true).sum()
 
 
 class AdaptiveSoftmax(OutputLayer):

@@ -111,7 +111,7 @@ def read_labelled(
     labels: list[str] = []
     locations: list[str] = []
     first_rows: list[int] = []  # rows that may be headers
-    for source in resolve([sources] if isinstance(sources, str) else sources):
+    for source in resolve(sources):
         columns, reading = choose_columns(source, options, label_column, labelled=True)
         if source.format == "delimited" and options.header == "auto" and reading.header == "no":
             first_rows.append(len(texts))
@@ -148,7 +148,7 @@ def read_unlabelled(
     sources: Sequence[str] | str, options: ReadOptions | None = None
 ) -> Iterator[str]:
     """Yield texts alone: from tables with or without labels, or from plain text, one per line."""
-    for source in resolve([sources] if isinstance(sources, str) else sources):
+    for source in resolve(sources):
         columns, reading = choose_columns(source, options or ReadOptions(), None, labelled=False)
         for text, *_ in read_columns(source, columns, reading):
             yield _on_one_line(text)

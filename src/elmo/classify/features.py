@@ -131,12 +131,9 @@ def task_ids(vocabulary: Vocabulary, words: Sequence[str], lower_case: bool) -> 
 # Texts as words, read by the biLM as often as needed.
 
 
-def tokenize_texts(
-    loaded: LanguageModel, texts: Iterable[Text], max_words: int | None = None
-) -> list[list[str]]:
-    """Tokenize as the biLM's training text was; with `max_words`, cut longer texts and say so."""
-    words = [text.words for text in tokenised(loaded, texts)]
-    return words if max_words is None else cut_texts(words, max_words)
+def tokenize_texts(loaded: LanguageModel, texts: Iterable[Text]) -> list[list[str]]:
+    """Tokenize as the biLM's training text was."""
+    return [text.words for text in tokenised(loaded, texts)]
 
 
 def cut_texts(words: Sequence[list[str]], max_words: int) -> list[list[str]]:

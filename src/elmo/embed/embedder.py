@@ -51,7 +51,7 @@ OnTexts = Callable[[int, int], None]  # called after each batch with its numbers
 
 BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
 CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neutral context
-FILE = "start_state.safetensors"
+INITIAL_STATE = "start_state.safetensors"
 CHECKSUM = "model_sha256"
 
 
@@ -139,7 +139,7 @@ class Embedder:
         loaded = LanguageModel.from_pretrained(path, device, custom_tokenizer)
         loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
         assert loaded.path is not None
-        return cls(loaded, mix=mix, start_state=load_start_state(loaded.path, loaded.model))
+        return cls(loaded, mix=mix, start_state=load_initial_state(loaded.path, loaded.model))
 
     @classmethod
     def from_official(
@@ -185,7 +185,11 @@ class Embedder:
         """The state after a neutral context: stored with the model, or computed and remembered."""
         weights = WeightsSnapshot.of(list(self.model.parameters()))
         if self._warm is None or not self._warm[0].is_still(weights):
-            self._warm = weights, warm_state(self.model)
+            first = len(SPECIAL_WORDS)
+            context = self.model.vocabulary.words[first : first + CONTEXT_WORDS]
+            with torch.no_grad():
+                outputs = self.model.layers(self.model.pack([context], read_end=True))
+            self._warm = weights, outputs.state
         return self._warm[1]
 
     def store_start_state(self, folder: Path | str) -> None:
@@ -194,7 +198,9 @@ class Embedder:
         if not weights.exists():
             raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
         checksum = torch.frombuffer(bytearray.fromhex(sha256(weights)), dtype=torch.uint8)
-        save_tensors(weights.with_name(FILE), {**self.warm_state.tensors(), CHECKSUM: checksum})
+        save_tensors(
+            weights.with_name(INITIAL_STATE), {**self.warm_state.tensors(), CHECKSUM: checksum}
+        )
 
     @overload
     def encode(
@@ -387,8 +393,8 @@ class Embedder:
 
     def encoder(self, config: EncodeConfig) -> Encoder:
         """An `Encoder` of tokenised texts with these settings."""
-        start = self.warm_state if config.initial_state == "warm" else None
-        return Encoder(self.model, config, self.mix, start)
+        initial = self.warm_state if config.initial_state == "warm" else None
+        return Encoder(self.model, config, self.mix, initial)
 
     def _encode(
         self,
@@ -429,8 +435,8 @@ class Embedder:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Embedder:
         loaded = replace(self.loaded, model=deepcopy(self.model, memo))
-        start_state = None if self._warm is None else self.warm_state
-        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=start_state)
+        warm = None if self._warm is None else self.warm_state
+        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=warm)
 
 
 def _unpickled(
@@ -474,13 +480,13 @@ class Encoder:
     """Encodes tokenised texts; with initial_state="carry", a call continues from the last state."""
 
     def __init__(
-        self, model: BiLM, config: EncodeConfig, mix: LayerMix, start: BiLMState | None = None
+        self, model: BiLM, config: EncodeConfig, mix: LayerMix, initial: BiLMState | None = None
     ) -> None:
         if problems := list(config.problems()):
             raise ConfigError(problems)
         self.model = model
         self.config = config
-        self.state: BiLMState | None = start
+        self.state: BiLMState | None = initial
         self.batch_tokens = config.batch_tokens or usual_batch_tokens(model)
         self._mix = mix
         layer, top = config.layer, model.config.layers
@@ -646,20 +652,9 @@ def tell_empty(texts: Sequence[TokenisedText], model: BiLM) -> None:
 # The initial state, if it is not zeros.
 
 
-@torch.no_grad()
-def warm_state(model: BiLM, context: Sequence[str] | None = None) -> BiLMState:
-    """The state, of one text, after a neutral context and the boundary after it.
-
-    The default context is the model's most frequent words, most frequent first.
-    """
-    first = len(SPECIAL_WORDS)
-    words = model.vocabulary.words[first : first + CONTEXT_WORDS] if context is None else context
-    return model.layers(model.pack([words], read_end=True)).state
-
-
-def load_start_state(folder: Path, model: BiLM) -> BiLMState | None:
+def load_initial_state(folder: Path, model: BiLM) -> BiLMState | None:
     """The state stored in a model folder, if there is one; it must belong to these weights."""
-    path = folder / FILE
+    path = folder / INITIAL_STATE
     if not path.exists():
         return None
     require_inside(folder, path)

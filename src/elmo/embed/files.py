@@ -139,7 +139,7 @@ def embed_text(
     folder = Path(f"{out}.unfinished")
     if not folder.exists():
         check_vector_file(out)
-    files = resolve([sources] if isinstance(sources, str) else sources)
+    files = resolve(sources)
     encoder, carried = embedder.encoder(config), config.initial_state == "carry"
     warm = embedder.warm_state.tensors() if config.initial_state == "warm" else {}
     job: Json = {

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
@@ -119,18 +120,11 @@ def draw(things: Iterable[T], size: int, seed: int) -> tuple[list[T], int]:
 
     Returns the sample, in the order in which its items came, and the number of all items.
     """
-    generator = random.Random(seed)
-    count = 0
-
-    def keyed() -> Iterable[tuple[float, int, T]]:
-        nonlocal count
-        for thing in things:
-            yield generator.random(), count, thing
-            count += 1
-
+    generator, positions = random.Random(seed), count()
+    keyed = ((generator.random(), next(positions), thing) for thing in things)
     # The smallest of random keys are a fair sample; keys and positions decide, never the items.
-    drawn = heapq.nsmallest(size, keyed(), key=lambda entry: entry[:2])
-    return [thing for _, _, thing in sorted(drawn, key=lambda entry: entry[1])], count
+    drawn = heapq.nsmallest(size, keyed, key=lambda entry: entry[:2])
+    return [thing for _, _, thing in sorted(drawn, key=lambda entry: entry[1])], next(positions)
 
 
 def find_word(model: LanguageModel, word: str | int, text: Text, occurrence: int = 1) -> WordInText:

@@ -140,7 +140,7 @@ def train_static(
         loaded = open_model(model) if isinstance(model, Path | str) else model
         tokenizer = loaded.tokenizer
     request = CorpusRequest(
-        sources=resolve([sources] if isinstance(sources, str) else sources),
+        sources=resolve(sources),
         read=read or ReadOptions(),
         tokenizer=tokenizer or TokenizerConfig(),
         held_out_share=held_out_share,

@@ -21,7 +21,7 @@ from elmo.classify.data import (
     few_labels,
     read_labelled,
 )
-from elmo.classify.features import TokenizedTexts, tokenize_texts
+from elmo.classify.features import TokenizedTexts, cut_texts, tokenize_texts
 from elmo.classify.network import TextLayers
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
@@ -166,7 +166,7 @@ def study_data(parts: LabelledParts, config: StudyConfig) -> StudyData:
 def tokenize(texts: Sequence[str], loaded: LanguageModel | None) -> list[list[str]]:
     """Tokenize as the biLM's training text was; without a biLM, as one of ours would be."""
     if loaded is not None:
-        return tokenize_texts(loaded, texts, MAX_WORDS)
+        return cut_texts(tokenize_texts(loaded, texts), MAX_WORDS)
     words = build_tokenizer(TokenizerConfig(), None)
     return [words(text)[:MAX_WORDS] for text in texts]
 

@@ -90,7 +90,7 @@ def read_tagged(
     """
     columns, options = columns or ReadTags(), options or ReadOptions()
     texts = TaggedTexts([], [], [])
-    for source in resolve([sources] if isinstance(sources, str) else sources):
+    for source in resolve(sources):
         suffix = content_suffix(source.path)
         if suffix in (".csv", ".jsonl", ".parquet"):
             raise UserError(
@@ -281,7 +281,7 @@ def read_pairs(
     columns, options = columns or ReadPairs(), options or ReadOptions()
     pairs = Pairs([], [], [], [])
     name = LABEL
-    for source in resolve([sources] if isinstance(sources, str) else sources):
+    for source in resolve(sources):
         if not source.is_table:
             raise UserError(
                 f"'{source.name}': expected csv, tsv, jsonl or parquet with two texts per row"

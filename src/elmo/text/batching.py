@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.text.config import Batching
-from elmo.text.vocabulary import BEGIN, END, SPECIAL_WORDS, Shard, Spelling, Vocabulary, spell_all
+from elmo.text.vocabulary import END, SPECIAL_WORDS, START, Shard, Spelling, Vocabulary, spell_all
 
 Ids = NDArray[np.int64]
 
@@ -132,7 +132,7 @@ class Batch(OnDevice):
     layout: Layout
     forward: Targets
     backward: Targets
-    starts: bool = True  # False if the texts continue those of the previous batch, from its state
+    is_first_window: bool = True  # if not, the texts continue those of the batch before
     rows: Rows | None = None  # the rows that these are, if they are part of a larger batch
     lengths: Sequence[int] = ()  # words per text, for a batch of whole texts
     word_tokens: Tensor | None = None  # (2, words): the token at which a direction reads a word
@@ -201,11 +201,11 @@ def in_memory(
     texts: Sequence[Sequence[str]], vocabulary: Vocabulary, *, spelled: bool
 ) -> tuple[Shard, WordTable]:
     """Texts as a shard of indices into the table of their distinct words, boundaries added."""
-    index = {vocabulary.words[BEGIN]: BEGIN, vocabulary.words[END]: END}
+    index = {vocabulary.words[START]: START, vocabulary.words[END]: END}
     ids: list[int] = []
     ends: list[int] = []
     for words in texts:
-        ids.append(BEGIN)
+        ids.append(START)
         ids += [index.setdefault(word, len(index)) for word in words]
         ids.append(END)
         ends.append(len(ids))
@@ -234,7 +234,7 @@ def pack_window(
         torch.from_numpy(inputs.reshape(tokens.shape)),
         layout,
         *_targets(following, table, layout),
-        starts=step == 0,
+        is_first_window=step == 0,
         rows=rows,
     )
 
@@ -250,7 +250,7 @@ def _read(
     positions = np.stack([forward[text] + step, backward[text] - step])
     tokens = np.asarray(shard.ids[positions], np.int64)
     if not predict:  # what follows is as good as the boundaries, which are no targets
-        return tokens, np.full_like(tokens, [[BEGIN], [END]])
+        return tokens, np.full_like(tokens, [[START], [END]])
     return tokens, np.asarray(shard.ids[positions + np.array([[1], [-1]])], np.int64)
 
 
@@ -268,7 +268,7 @@ def _targets(following: Ids, table: WordTable, layout: Layout) -> tuple[Targets,
         tokens = order[ids[order] != boundary]
         return Targets(torch.from_numpy(tokens), torch.from_numpy(table.ids[ids[tokens]]))
 
-    return targets(following[0], BEGIN), targets(following[1], END)
+    return targets(following[0], START), targets(following[1], END)
 
 
 # Which texts are read together: documents of similar length, or lanes of one running stream.
@@ -457,7 +457,7 @@ def read_steps(
             else:
                 starts, ends, lengths = group.window(window, number)
                 _, following = _read(shard, starts, ends, Layout.of(lengths), predict=True)
-                forward = int((following[0] != BEGIN).sum())
+                forward = int((following[0] != START).sum())
                 backward = int((following[1] != END).sum())
             yield Step(tuple(micro_batches), total, forward, backward)
         skip = 0

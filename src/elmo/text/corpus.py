@@ -27,9 +27,9 @@ from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_documents
 from elmo.text.tokenizer import TOKENIZERS, Tokenizer, TokenizerConfig, build_tokenizer
 from elmo.text.vocabulary import (
-    BEGIN,
     END,
     SPECIAL_WORDS,
+    START,
     UNKNOWN,
     Shard,
     Vocabulary,
@@ -318,12 +318,6 @@ def load_corpus(folder: Path) -> Corpus:
     )
 
 
-def write_manifest(folder: Path, hashes: Mapping[str, str], **about: object) -> None:
-    """Complete a corpus with a record of its files, by their paths in it, and their hashes."""
-    manifest = {"format": FORMAT, "digest": _digest(hashes), **about, "files": dict(hashes)}
-    files.write_json(folder / MANIFEST, manifest)
-
-
 def _digest(hashes: Mapping[str, str]) -> str:
     lines = [f"{name} {hashes[name]}\n" for name in sorted(hashes, key=Path)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -358,7 +352,7 @@ def _write_corpus(
             else:
                 inner = [ids.setdefault(token, len(ids)) for token in tokens]
             writer = held_out if is_held_out_source or is_held_out(tokens, fraction) else train
-            writer.add([BEGIN, *inner, END])
+            writer.add([START, *inner, END])
         if progress and number % 1000 == 0:
             progress(number)
     train.close()
@@ -385,13 +379,16 @@ def _write_corpus(
     lexicon = "".join(f"{words[idx]}\t{counts[idx]}\n" for idx in order)
     files.write_text(folder / LEXICON, lexicon)
     hashes[LEXICON] = hashlib.sha256(lexicon.encode()).hexdigest()
-    write_manifest(
-        folder,
-        hashes,
-        content=content,
-        sources=[source.name for source in request.sources],
-        held_out_sources=[source.name for source in request.held_out_sources],
-        held_out_share=request.held_out_share,
-        read=asdict(request.read),
-        tokenizer=asdict(request.tokenizer),
-    )
+    # The record of its files, by their paths in it and their hashes, makes a corpus complete.
+    manifest = {
+        "format": FORMAT,
+        "digest": _digest(hashes),
+        "content": content,
+        "sources": [source.name for source in request.sources],
+        "held_out_sources": [source.name for source in request.held_out_sources],
+        "held_out_share": request.held_out_share,
+        "read": asdict(request.read),
+        "tokenizer": asdict(request.tokenizer),
+        "files": hashes,
+    }
+    files.write_json(folder / MANIFEST, manifest)

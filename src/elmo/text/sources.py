@@ -117,12 +117,13 @@ def first_row(source: Source, options: ReadOptions) -> list[str]:
     return row
 
 
-def resolve(sources: Sequence[str]) -> list[Source]:
-    """Turn names into sources.
+def resolve(sources: Sequence[str] | str) -> list[Source]:
+    """Turn one name or several into sources.
 
     They are files, patterns, folders, fsspec addresses, `-` (standard input), `ag_news[:split]`, or
     `hf:NAME[@CONFIG][:SPLIT]`, a data set of the Hugging Face hub.
     """
+    sources = [sources] if isinstance(sources, str) else sources
     if not sources:
         raise UserError("no text was named; give files, folders, patterns, '-' or 'ag_news'")
     if sources.count("-") > 1:

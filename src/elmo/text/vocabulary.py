@@ -16,7 +16,7 @@ from elmo.config import from_json
 from elmo.errors import UserError
 from elmo.files import read_json, read_text, write_json, write_text
 
-BEGIN, END, UNKNOWN = 0, 1, 2
+START, END, UNKNOWN = 0, 1, 2
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
 """What ELMoForManyLangs calls them; there `<S>` is a word like any other."""
@@ -62,7 +62,7 @@ class Spelling:
         """
         _, bow, eow, bos, eos, oov = range(len(self.MARKS))
         row = np.zeros(self.row_length, dtype=np.int64)  # <pad> is 0
-        boundary = {MANY_LANGS_WORDS[BEGIN]: bos, MANY_LANGS_WORDS[END]: eos}.get(word)
+        boundary = {MANY_LANGS_WORDS[START]: bos, MANY_LANGS_WORDS[END]: eos}.get(word)
         content = [self.ids.get(sign, oov) for sign in word[: self.longest_word]]
         content = content if boundary is None else [boundary]
         row[: len(content) + 2] = [eow, *content, bow]

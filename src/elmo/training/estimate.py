@@ -18,7 +18,7 @@ from elmo.bilm.model import BiLM, Randomness, seeded
 from elmo.model_folder import without_weights
 from elmo.runtime import compute_precision
 from elmo.text.batching import Batch, Group, WordTable, pack_window
-from elmo.text.vocabulary import BEGIN, END, ROW_LENGTH, SPECIAL_WORDS, Shard, Vocabulary
+from elmo.text.vocabulary import END, ROW_LENGTH, SPECIAL_WORDS, START, Shard, Vocabulary
 from elmo.training.config import OptimizerName, PretrainConfig
 from elmo.training.loop import build_optimizer
 
@@ -145,10 +145,10 @@ def _random_batch(
     steps = batching.window if batching.batching == "stream" else min(length + 1, batching.window)
     texts = max(1, int(fraction * batching.batch_tokens) // steps)
     chances = np.array(vocabulary.counts, np.float64)
-    chances[[BEGIN, END]] = 0
+    chances[[START, END]] = 0
     random = np.random.default_rng(config.training.seed)
     rows = random.choice(len(vocabulary), (texts, steps + 1), p=chances / chances.sum())
-    rows[:, 0], rows[:, -1] = BEGIN, END
+    rows[:, 0], rows[:, -1] = START, END
     table = WordTable.of(vocabulary.words, vocabulary, spelled=config.model.spelled)
     ends = np.arange(1, texts + 1) * (steps + 1)
     shard = Shard(rows.ravel().astype(np.uint32), ends)

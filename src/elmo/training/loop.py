@@ -189,7 +189,7 @@ def train(
                 # Each draws the random numbers of the whole batch, and uses those of its rows.
                 random = Randomness.of(settings.seed, position.step, model.device)
                 # The next window of the same texts starts from where the last one ended.
-                state = None if batch.starts else states[number]
+                state = None if batch.is_first_window else states[number]
                 with sparse_gradients():
                     loss = model.loss(batch.to(model.device), state, random)
                 loss.mean_over(step.forward_targets, step.backward_targets).backward()
