@@ -27,7 +27,6 @@ MAX_DENSE_LABELS = 1000
 EXACT_UP_TO = 50_000
 """Disagreements, in steps of one seed, up to which a permutation test is computed exactly."""
 POWER = 0.8
-_CELLS_AT_A_TIME = 1 << 22
 
 Ints = NDArray[np.int64]
 Probabilities = NDArray[np.floating]
@@ -136,14 +135,13 @@ def measure(
     predicted_count = np.bincount(predicted, minlength=classes)
     right_count = np.bincount(gold[gold == predicted], minlength=classes)
     macro, weighted = averages(true_count, predicted_count, right_count)
+    indices, counts = np.unique(gold * classes + predicted, return_counts=True)
+    cells = np.stack(np.divmod(indices, classes))  # (2, cells), in the order of the rows
     if classes <= MAX_DENSE_LABELS:
-        dense = confusion_matrix(gold, predicted, classes)
-        confusion = tuple(tuple(row) for row in dense.tolist())
-        macro_f1_estimate = bootstrap_macro_f1(dense, seed)
+        confusion = np.zeros((classes, classes), np.int64)
+        confusion[tuple(cells)] = counts
     else:
-        cells, counts = np.unique(np.stack([gold, predicted]), axis=1, return_counts=True)
-        confusion = tuple(tuple(cell) for cell in np.vstack([cells, counts]).T.tolist())
-        macro_f1_estimate = _bootstrap_cells(cells, counts, classes, seed)
+        confusion = np.vstack([cells, counts]).T
     truth = np.zeros_like(exact)
     truth[rows, gold] = 1
     # A probability that was rounded to 0 must not make the loss infinite.
@@ -151,11 +149,11 @@ def measure(
     return Metrics(
         count=len(gold),
         accuracy=wilson(int(right_count.sum()), len(gold)),
-        macro_f1=macro_f1_estimate,
+        macro_f1=bootstrap_macro_f1(cells, counts, classes, seed),
         macro=macro,
         weighted=weighted,
         classes=by_class(names, true_count, predicted_count, right_count),
-        confusion=confusion,
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
         calibration_error=calibration_error(exact.max(1), predicted == gold),
         brier=float(((exact - truth) ** 2).sum(1).mean()),
         log_loss=float(-np.log(of_gold).mean()),
@@ -175,11 +173,6 @@ def by_class(names: Sequence[str], *counts: Ints) -> tuple[ClassMetrics, ...]:
         )
         for name, true, guessed, right in zip(names, *(c.tolist() for c in counts), strict=True)
     )
-
-
-def confusion_matrix(gold: Ints, predicted: Ints, classes: int) -> Ints:
-    """How often each class (row) was predicted as each class (column)."""
-    return np.bincount(gold * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
@@ -293,32 +286,12 @@ def wilson(right: int, count: int) -> Estimate:
     return Estimate(rate, max(0.0, centre - half), min(1.0, centre + half))
 
 
-def macro_f1(confusions: Ints) -> NDArray[np.float64]:
-    """Mean F1 of the classes that occur or are predicted, of each (classes, classes) matrix."""
-    true_and_predicted = confusions.sum(1) + confusions.sum(2)  # (matrices, classes)
-    right = confusions.diagonal(axis1=1, axis2=2)  # (matrices, classes)
-    return mean_f1(right, true_and_predicted)
+def bootstrap_macro_f1(cells: Ints, counts: Ints, classes: int, seed: int) -> Estimate:
+    """Mean F1 of the classes that occur or are predicted, with its percentile interval.
 
-
-def bootstrap_macro_f1(confusion: Ints, seed: int) -> Estimate:
-    """Macro F1 with its percentile interval over tests resampled from this one.
-
-    Resampling rows with replacement is a multinomial draw of the confusion matrix's cells, of
-    which there are far fewer.
+    The interval is over tests resampled from this one. Resampling rows with replacement is a
+    multinomial draw of the confusion matrix's cells that are not 0, (2, cells), by their counts.
     """
-    random = np.random.default_rng(seed)
-    rates = confusion.ravel() / confusion.sum()
-    at_a_time = max(1, min(RESAMPLES, _CELLS_AT_A_TIME // confusion.size))
-    scores: list[NDArray[np.float64]] = []
-    for first in range(0, RESAMPLES, at_a_time):
-        size = min(at_a_time, RESAMPLES - first)
-        drawn = random.multinomial(confusion.sum(), rates, size)
-        scores.append(macro_f1(drawn.reshape(size, *confusion.shape)))
-    return percentiles(float(macro_f1(confusion[None])[0]), np.concatenate(scores))
-
-
-def _bootstrap_cells(cells: Ints, counts: Ints, classes: int, seed: int) -> Estimate:
-    """The same for many classes, from the cells that are not 0: (2, cells) and their counts."""
     random = np.random.default_rng(seed)
     right = cells[0] == cells[1]
 

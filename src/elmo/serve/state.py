@@ -6,7 +6,6 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib import import_module
@@ -39,7 +38,7 @@ from elmo.serve.config import ServeConfig
 from elmo.serve.engine import Engine, Key, Words
 from elmo.text.sources import resolve
 from elmo.text.tokenizer import tokenize_words
-from elmo.text.vocabulary import SPECIAL_WORDS
+from elmo.text.vocabulary import SPECIAL_WORDS, chunked
 
 SHIPPED = "default"
 NEWS_ITEMS, NEWS_SEED = 1500, 0
@@ -169,7 +168,7 @@ class ServerState:
 
             def in_engine(texts: list[Words]) -> list[Vectors]:
                 vectors: list[Vectors] = []
-                for chunk in _chunks(texts, BACKGROUND_WORDS):
+                for chunk in chunked(texts, len, BACKGROUND_WORDS):
                     if self._stopping.is_set():
                         raise UserError("stopped")
                     vectors += self.engine.call(encode, chunk, seconds=3600)
@@ -242,19 +241,6 @@ def generated_news() -> list[CorpusText]:
 
 def _all_layers() -> EncodeConfig:
     return EncodeConfig(output="tokens", layer="all")
-
-
-def _chunks(texts: list[Words], words: int) -> Iterator[list[Words]]:
-    chunk: list[Words] = []
-    size = 0
-    for text in texts:
-        chunk.append(text)
-        size += len(text)
-        if size >= words:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _corpus_name(config: ServeConfig) -> str:

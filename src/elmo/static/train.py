@@ -23,7 +23,7 @@ from elmo.text.config import ReadOptions
 from elmo.text.corpus import Corpus, CorpusRequest, prepare
 from elmo.text.sources import resolve
 from elmo.text.tokenizer import TokenizerConfig
-from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary, chunked
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -244,7 +244,7 @@ def count_pairs(
     """
     sparse: Any = require_extra("scipy.sparse", "study")
     following = sparse.csr_array((words, words), dtype=np.float64)
-    for chunk in _chunks(documents):
+    for chunk in chunked(documents, len, TOKENS_AT_ONCE):
         ids = np.concatenate(chunk)
         texts = np.repeat(np.arange(len(chunk)), [len(document) for document in chunk])
         is_word = ids >= len(SPECIAL_WORDS)
@@ -259,19 +259,6 @@ def count_pairs(
             nearby = nearby + pairs.tocsr()
         following = following + nearby
     return (following + following.T).tocsr()
-
-
-def _chunks(documents: Iterable[Ids]) -> Iterator[list[Ids]]:
-    chunk: list[Ids] = []
-    tokens = 0
-    for document in documents:
-        chunk.append(document)
-        tokens += len(document)
-        if tokens >= TOKENS_AT_ONCE:
-            yield chunk
-            chunk, tokens = [], 0
-    if chunk:
-        yield chunk
 
 
 def ppmi(counts: csr_array, *, shift: float = 1.0, context_smoothing: float = 0.75) -> csr_array:

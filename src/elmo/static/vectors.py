@@ -18,7 +18,6 @@ from elmo.text.word_vectors import all_word_vectors, write_word_vectors
 
 Floats = NDArray[np.float32]
 Pooling = Literal["mean", "max", "mean+max"]
-WORDS_AT_ONCE = 1 << 16  # pooling holds the vectors of about this many words in memory at a time
 
 
 class Neighbour(NamedTuple):
@@ -96,30 +95,13 @@ class StaticVectors:
         names = pooling.split("+")
         if unknown := sorted(set(names) - {"mean", "max"}):
             raise UserError(f"pooling: expected mean, max or mean+max; got {unknown[0]!r}")
-        pooled = [np.empty((0, len(names) * self.dim), np.float32)]
-        chunk: list[list[int]] = []
-        words = 0
+        rows = [np.empty((0, len(names) * self.dim), np.float32)]
         for text in texts:
-            chunk.append([self.ids[word] for word in text if word in self.ids])
-            words += len(chunk[-1])
-            if words >= WORDS_AT_ONCE:
-                pooled.append(self._pool(chunk, names))
-                chunk, words = [], 0
-        return np.concatenate([*pooled, self._pool(chunk, names)])
-
-    def _pool(self, texts: list[list[int]], names: Sequence[str]) -> Floats:
-        lengths = np.array([len(text) for text in texts], np.int64)
-        pooled = np.zeros((len(texts), len(names), self.dim), np.float32)
-        if lengths.any():
-            known = lengths > 0
-            starts = (np.cumsum(lengths) - lengths)[known]
-            words = self.vectors[np.concatenate([np.array(text, np.int64) for text in texts])]
-            for index, name in enumerate(names):
-                if name == "mean":
-                    pooled[known, index] = np.add.reduceat(words, starts) / lengths[known, None]
-                else:
-                    pooled[known, index] = np.maximum.reduceat(words, starts)
-        return pooled.reshape(len(texts), len(names) * self.dim)
+            ids = [self.ids[word] for word in text if word in self.ids]
+            known = self.vectors[ids] if ids else np.zeros((1, self.dim), np.float32)
+            parts = {"mean": known.mean(0), "max": known.max(0)}
+            rows.append(np.concatenate([parts[name] for name in names])[None])
+        return np.concatenate(rows)
 
     def save(self, path: Path | str) -> None:
         """Write word2vec's binary format to a file named .bin, its text format to .txt or .vec."""

@@ -25,7 +25,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.text.config import Batching
-from elmo.text.vocabulary import END, SPECIAL_WORDS, START, Shard, Spelling, Vocabulary, spell_all
+from elmo.text.vocabulary import (
+    END,
+    SPECIAL_WORDS,
+    START,
+    Shard,
+    Spelling,
+    Vocabulary,
+    chunked,
+    spell_all,
+)
 
 Ids = NDArray[np.int64]
 
@@ -375,21 +384,9 @@ def read_texts(
     texts: Iterable[Sequence[str]], vocabulary: Vocabulary, batching: Batching, *, spelled: bool
 ) -> Iterator[Batch]:
     """Read any number of texts once; only a chunk of them is in memory at a time."""
-
-    def read_chunk(chunk: Sequence[Sequence[str]]) -> Iterator[Batch]:
+    for chunk in chunked(texts, len, TOKENS_AT_ONCE):
         shard, table = in_memory(chunk, vocabulary, spelled=spelled)
-        return read([shard], table, batching)
-
-    chunk: list[Sequence[str]] = []
-    tokens = 0
-    for text in texts:
-        chunk.append(text)
-        tokens += len(text)
-        if tokens >= TOKENS_AT_ONCE:
-            yield from read_chunk(chunk)
-            chunk, tokens = [], 0
-    if chunk:
-        yield from read_chunk(chunk)
+        yield from read([shard], table, batching)
 
 
 # A batch is split by its rows into micro-batches, for several processes or gradient accumulation.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from elmo.config import from_json
 from elmo.errors import UserError
 from elmo.files import read_json, read_text, write_json, write_text
 
+T = TypeVar("T")
 START, END, UNKNOWN = 0, 1, 2
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 MANY_LANGS_WORDS = ("<bos>", "<eos>", "<oov>")
@@ -208,6 +209,19 @@ class Shard(NamedTuple):
     def starts(self) -> NDArray[np.int64]:
         """Where each text starts in `ids`."""
         return np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
+
+
+def chunked(items: Iterable[T], size: Callable[[T], int], least: int) -> Iterator[list[T]]:
+    """Lists of texts, or other items, of at least this size in all; the last may have less."""
+    chunk, total = list[T](), 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if total >= least:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk
 
 
 # A word as a row of byte ids, exactly as the official ELMo models spell it.
