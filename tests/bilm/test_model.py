@@ -609,7 +609,7 @@ def test_the_mean_loss_weighs_both_directions_alike() -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "both"])
-@pytest.mark.parametrize("softmax", SOFTMAXES, ids=["full", "sampled", "own samples", "adaptive"])
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=["full", "sampled", "adaptive"])
 def test_gradients_against_differences(kind: str, softmax: SoftmaxConfig) -> None:
     """Along random directions, parameter by parameter, dropout and samples held fixed."""
     model = build_model(settings_of(kind, softmax=softmax, dropout=0.3))
@@ -648,7 +648,7 @@ def check_gradients(model: BiLM, batch: Batch) -> None:
     assert moved > 0.8 * len(list(model.parameters()))
 
 
-@pytest.mark.parametrize("softmax", SOFTMAXES, ids=["full", "sampled", "own samples", "adaptive"])
+@pytest.mark.parametrize("softmax", SOFTMAXES, ids=["full", "sampled", "adaptive"])
 def test_a_window_that_asks_for_nothing_teaches_nothing(softmax: SoftmaxConfig) -> None:
     # Where a lane of a stream ends between two documents.
     model = build_model(settings_of(softmax=softmax))

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import UserError
-from elmo.static import vectors as module
 from elmo.static.vectors import StaticVectors
 
 WORDS = ("the", "bank", "river", "money", "rain", "loan")
