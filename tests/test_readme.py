@@ -19,6 +19,7 @@ from tests.official.golden_elmo import golden
 from tests.run_blocks import python_blocks, run_page
 from tests.training.conftest import tiny_config, write_corpus
 
+import elmo
 from elmo.cli.main import COMMANDS, main, parse
 from elmo.training.pretrain import pretrain
 
@@ -70,6 +71,26 @@ def test_every_command_is_understood(command, tmp_path, monkeypatch):
         pretrain([str(corpus)], "runs/news", tiny_config(), cache=tmp_path / "cache")
         golden().write(tmp_path / "elmo_small")
     assert parse(command)
+
+
+INLINE = re.compile(r"`(elmo [^`]+)`")
+INCOMPLETE = re.compile("are required|no such file")
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_commands_within_a_sentence_name_real_options(page):
+    """They leave out what a sentence need not say, and nothing else is wrong with them."""
+    problems: list[str] = []
+    for command in dict.fromkeys(INLINE.findall(FENCED.sub("", TEXTS[page]))):
+        words = shlex.split(command)[1:]
+        if "--help" in command or "…" in command or why_not(words):
+            continue
+        try:
+            if not any(name.split()[: len(words)] == words for name in COMMANDS):
+                parse(words)
+        except elmo.UserError as error:
+            problems += [] if INCOMPLETE.search(str(error)) else [f"{command}: {error}"]
+    assert problems == []
 
 
 @pytest.mark.parametrize("page", TEXTS)
