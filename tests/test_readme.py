@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests import small_world
 from tests.official.golden_elmo import golden
-from tests.run_blocks import python_blocks, run_page
+from tests.run_blocks import python_blocks, run_page, update_page
 from tests.training.conftest import tiny_config, write_corpus
 
 import elmo
@@ -100,7 +100,7 @@ def test_every_python_block_compiles(page):
         compile(block, page, "exec")
 
 
-SHORT = {"README.md", "docs/index.md"}
+SHORT = {"README.md", "docs/index.md", "docs/guides/five-minutes.md"}
 """Pages that run with every `make test`."""
 ELSEWHERE = {
     "docs/public-models.md": "downloads",
@@ -148,6 +148,16 @@ def pages_with(content: dict[str, bool]) -> list[object]:
 )
 def test_blocks_run_and_print_what_the_page_says(page, inside, recwarn):
     run_page(TEXTS[page], page)
+
+
+def test_what_blocks_print_can_be_written_anew(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\nprint(x)  # 3\nprint([x])  # ?\n```\n\n```python\nx\n```\n")
+    update_page(page)
+    assert page.read_text().splitlines()[2:4] == ["print(x)  # 1", "print([x])  # [1]"]
+    run_page(page.read_text())
+    with pytest.raises(AssertionError, match="the page says"):
+        run_page(page.read_text().replace("# 1", "# 2"))
 
 
 def why_not(command: list[str]) -> str | None:
