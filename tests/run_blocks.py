@@ -1,7 +1,9 @@
 """Run the Python blocks of Markdown pages, each page in one namespace, and compare what they print.
 
-`print(x)  # (2, 256)` must print what the comment says. The tests use
-it, and `python tests/run_blocks.py README.md` in a fresh environment.
+`print(x)  # (2, 256)` must print what the comment says. The tests use it, and `python
+tests/run_blocks.py README.md` in a fresh environment. After another model has become the shipped
+one, `python tests/run_blocks.py --update README.md docs/index.md docs/guides/five-minutes.md`
+writes what the blocks print now.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.MULTILINE)
+PRINTED = re.compile(r"^(print\(.*\))  # (.*)$", re.MULTILINE)
 
 
 def python_blocks(page: str) -> list[str]:
@@ -22,17 +25,32 @@ def python_blocks(page: str) -> list[str]:
     return BLOCK.findall(page)
 
 
-def run_page(page: str, name: str = "page") -> None:
-    """Execute all blocks of a page one after the other; AssertionError if an output differs."""
+def printed(page: str, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Execute all blocks of a page one after the other; each with the lines that it prints."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in python_blocks(page):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             exec(compile(block, name, "exec"), namespace)
-        expected = PRINTED.findall(block)
-        lines = output.getvalue().splitlines()
+        yield block, output.getvalue().splitlines()
+
+
+def run_page(page: str, name: str = "page") -> None:
+    """Execute all blocks of a page; AssertionError if an output differs."""
+    for block, lines in printed(page, name):
+        expected = [said for _, said in PRINTED.findall(block)]
         if expected:
             assert lines == expected, f"{name}: printed {lines}, but the page says {expected}"
+
+
+def update_page(path: Path) -> None:
+    """Write behind each print what it prints now."""
+    page = path.read_text(encoding="utf-8")
+    for block, lines in printed(page, str(path)):
+        left = iter(lines)
+        new = PRINTED.sub(lambda match, left=left: f"{match[1]}  # {next(left)}", block)
+        page = page.replace(block, new)
+    path.write_text(page, encoding="utf-8")
 
 
 LINUX_ONLY = ("sched_getaffinity", "posix_fallocate", "preadv", "pwrite", "sysconf", "fork")
@@ -69,6 +87,10 @@ def run_commands() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--update":
+        for argument in sys.argv[2:]:
+            update_page(Path(argument))
+        raise SystemExit
     other_system = sys.argv[1] == "--other-system"
     if other_system:
         become_another_system()

@@ -7,13 +7,18 @@ import gzip
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.official.golden_elmo import State, golden
+from tests.tasks.data_sets import write_paper_data, write_probe_data
 from tests.training.conftest import tiny_config
 
+from elmo.study.config import PRESETS, StudyConfig
 from elmo.study.news import NewsItem, generate_news
+from elmo.tasks.config import PAPER_PRESETS
 from elmo.text.ag_news import LABELS
 from elmo.training.pretrain import pretrain
 
@@ -32,6 +37,35 @@ def sentences(language: tuple[str, ...], space: str = " ") -> list[str]:
     subjects, verbs, objects, end = (part.split(",") for part in language)
     single = [space.join(words) + end[0] for words in itertools.product(subjects, verbs, objects)]
     return [first + space + second for first, second in zip(single, single[7:], strict=False)] * 3
+
+
+SMALL_STUDY = StudyConfig(
+    seeds=(0, 1),
+    windows=(2,),
+    static_dim=8,
+    task_dim=8,
+    epochs=1,
+    candidates=1,
+    analysis_rows=60,
+    analysis_steps=2,
+    fine_tune_epochs=1,
+    samples=(4,),
+    draws=2,
+    sweeps=("window=1,2", "hidden=8,16", "dropout=0,0.2"),
+    bilm_texts=40,
+    words=("bank",),
+)
+"""Every row and analysis of a study, with settings that take seconds."""
+
+
+def shrink_studies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each preset of `elmo study` and `elmo study paper` end in a minute or so."""
+    for name in PRESETS:
+        monkeypatch.setitem(PRESETS, name, SMALL_STUDY)
+    for name, preset in PAPER_PRESETS.items():
+        small = replace(preset, seeds=(0,), fractions=(0.5, 1.0), epochs=1, words=("cat",))
+        monkeypatch.setitem(PAPER_PRESETS, name, small)
+    monkeypatch.setattr("elmo.study.data.GENERATED_ITEMS", (240, 60))
 
 
 def make(folder: Path) -> None:
@@ -63,7 +97,14 @@ def make(folder: Path) -> None:
     numbers = " ".join(["0.5", "-0.25"] * 50)
     write_lines(folder / "glove.6B.100d.txt", [f"{word.lower()} {numbers}" for word in words[:200]])
     write_lines(folder / "vocab.txt", words[:20])
-    (folder / "wide.toml").write_text("[model]\nhidden = 512\nword_dim = 512\n")
+    for part, items in (("train", train), ("test", test)):
+        path = folder / f"data/twenty_newsgroups/20news-bydate-{part}.jsonl.gz"
+        path.parent.mkdir(exist_ok=True)
+        with gzip.open(path, "wt", encoding="utf-8") as stream:
+            rows = ({"group": item.label, "text": item.text} for item in items)
+            stream.writelines(json.dumps(row) + "\n" for row in rows)
+    write_probe_data(folder / "data")
+    write_paper_data(folder / "data")
     write_tasks(folder)
     write_official(folder)
     for run in ("runs/news", "runs/general"):

@@ -72,6 +72,27 @@ def test_an_embedder_by_name(embedder) -> None:
     assert half.model.compute_dtype == torch.bfloat16
 
 
+def test_what_people_type_by_habit_is_answered(embedder, tmp_path) -> None:
+    for cls in (elmo.Embedder, elmo.ElmoLayer):
+        with pytest.raises(elmo.UserError, match=rf"{cls.__name__}\.from_pretrained\('default'\)"):
+            cls("default")
+    with pytest.raises(elmo.UserError, match="device 'gpu' cannot be used here"):
+        elmo.Embedder.from_pretrained(device="gpu")
+    with pytest.raises(elmo.UserError, match=r"such as df\['text'\], got a whole table"):
+        embedder.encode(pandas.DataFrame({"text": ["Oil fell ."]}))
+    with pytest.raises(elmo.UserError, match="use encode_iter"):
+        embedder.encode(text for text in ["Oil fell ."])
+    with pytest.raises(elmo.UserError, match="got NoneType"):
+        embedder.encode(None)
+    with pytest.raises(elmo.UserError, match=r"of one size, .*\(1, 3\) and \(1, 512\)"):
+        embedder.similarity([1, 2, 3], embedder.encode("Oil fell ."))
+    with pytest.raises(elmo.ConfigError, match="unknown key 'epochs'; it is one of 'training'"):
+        elmo.pretrain(["Oil fell ."], tmp_path / "run", {"epochs": 1})
+    for missing in (None, float("nan"), pandas.NA, np.float32("nan")):
+        with pytest.raises(elmo.UserError, match="labels: text 1 has none"):
+            elmo.TextClassifier().fit(["Oil fell .", "It rained ."], ["oil", missing])
+
+
 def test_a_mix_of_your_own(embedder) -> None:
     weights = (0.2, 0.5, 0.3)
     mix = elmo.MixConfig(mix="frozen", layer_weights=weights, gamma=2.0)
@@ -102,6 +123,7 @@ def test_files_hold_what_encode_returns(embedder, tmp_path, suffix, output) -> N
     written = embedder.encode_files(str(tmp_path / "texts.txt"), out, output=output)
     assert written.texts == 3
     loaded, words, vectors = elmo.load_vectors(out)
+    assert len(repr(elmo.load_vectors(out))) < 80  # not the numbers
     expected = embedder.encode(texts, output=output)
     if suffix == ".npy":
         rows = np.concatenate(expected) if output == "tokens" else expected

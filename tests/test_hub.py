@@ -67,3 +67,12 @@ def test_a_model_is_pushed_as_it_is_saved(tmp_path, monkeypatch) -> None:
     assert pushed["names"] == files | set(COMPANIONS)
     with pytest.raises(UserError, match="user/model"):
         embedder.push_to_hub("name")
+
+    def unreachable(self: object, repo: str, **options: object) -> str:
+        raise RuntimeError(
+            "Name or service not known\nand more"
+        )  # httpx.ConnectError is no OSError
+
+    monkeypatch.setattr(hub.HfApi, "create_repo", unreachable)
+    with pytest.raises(UserError, match=r"not uploaded \(Name or service not known\); log in"):
+        embedder.push_to_hub("user/name")

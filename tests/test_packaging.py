@@ -61,6 +61,26 @@ def test_shipped_weights_have_a_card_with_their_terms() -> None:
         assert re.search(r"licen[cs]e|non-commercial|terms", text, re.IGNORECASE), folder
 
 
+def test_the_metadata_names_every_licence_in_the_wheel() -> None:
+    stated = set(PROJECT["license"].split()) - {"AND"}
+    marks = {
+        "Apache-2.0": "Apache License", "MIT": "MIT License", "Unlicense": "unlicense.org",
+        "ISC": "Permission to use, copy, modify, and/or distribute",
+        "BSD-3-Clause": "Redistribution and use in source and binary forms",
+        "PDDL-1.0": "Public Domain Dedication and License", "CC-BY-SA-4.0": "CC BY-SA 4.0",
+    }  # fmt: skip
+    files = [path for pattern in PROJECT["license-files"] for path in ROOT.glob(pattern)]
+    assert len(files) > 20
+    assert {*ROOT.rglob("src/**/licences/*"), *ROOT.rglob("src/**/LICEN[CS]E*")} <= {*files}
+    found: set[str] = set()
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        names = {name for name, mark in marks.items() if mark in text}
+        assert names or path.parent.name == "ag_news", path
+        found |= names
+    assert stated == found | {"LicenseRef-AG-News-research-only"}
+
+
 @pytest.mark.skipif(os.name == "nt", reason="the command of the image is a POSIX one")
 def test_the_image_serves_as_an_ordinary_user_with_a_token(tmp_path) -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()

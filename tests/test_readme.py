@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from tests import small_world
 from tests.official.golden_elmo import golden
-from tests.run_blocks import python_blocks, run_page
+from tests.run_blocks import python_blocks, run_page, update_page
 from tests.training.conftest import tiny_config, write_corpus
 
+import elmo
 from elmo.cli.main import COMMANDS, main, parse
 from elmo.training.pretrain import pretrain
 
@@ -38,15 +39,22 @@ LONG = pytest.mark.skipif("ELMO_SOAK" not in os.environ, reason="set ELMO_SOAK=1
 
 
 def commands_of(blocks: list[str]) -> list[list[str]]:
+    """The commands in the order of the page, as a shell reads them."""
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("elmo ")]
-    split = [shlex.split(line, comments=True)[1:] for line in lines]
-    return list({" ".join(command): command for command in split}.values())
+    return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
 def commands() -> list[list[str]]:
     """Those of all pages, and those of the results, which take hours and only parse here."""
     results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-    return commands_of([*BLOCKS, *FENCED.findall(results)])
+    found = commands_of([*BLOCKS, *FENCED.findall(results)])
+    return list({" ".join(command): command for command in found}.values())
+
+
+def write_settings() -> None:
+    """The file that the guide shows."""
+    (settings,) = re.findall(r"^```toml\n(.*?)^```", TEXTS["docs/guide.md"], re.M | re.S)
+    Path("wide.toml").write_text(settings, encoding="utf-8")
 
 
 def test_there_are_commands_to_check():
@@ -57,12 +65,32 @@ def test_there_are_commands_to_check():
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_every_command_is_understood(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("wide.toml").write_text("[model]\nhidden = 512\nword_dim = 512\n")
+    write_settings()
     if "--from" in command:
         corpus = write_corpus(tmp_path / "corpus.txt", documents=20)
         pretrain([str(corpus)], "runs/news", tiny_config(), cache=tmp_path / "cache")
         golden().write(tmp_path / "elmo_small")
     assert parse(command)
+
+
+INLINE = re.compile(r"`(elmo [^`]+)`")
+INCOMPLETE = re.compile("are required|no such file")
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_commands_within_a_sentence_name_real_options(page):
+    """They leave out what a sentence need not say, and nothing else is wrong with them."""
+    problems: list[str] = []
+    for command in dict.fromkeys(INLINE.findall(FENCED.sub("", TEXTS[page]))):
+        words = shlex.split(command)[1:]
+        if "--help" in command or "…" in command or why_not(words):
+            continue
+        try:
+            if not any(name.split()[: len(words)] == words for name in COMMANDS):
+                parse(words)
+        except elmo.UserError as error:
+            problems += [] if INCOMPLETE.search(str(error)) else [f"{command}: {error}"]
+    assert problems == []
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -72,7 +100,7 @@ def test_every_python_block_compiles(page):
         compile(block, page, "exec")
 
 
-SHORT = {"README.md", "docs/index.md"}
+SHORT = {"README.md", "docs/index.md", "docs/guides/five-minutes.md"}
 """Pages that run with every `make test`."""
 ELSEWHERE = {
     "docs/public-models.md": "downloads",
@@ -98,6 +126,8 @@ def inside(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ELMO_DATA", str(folder / "data"))
+    small_world.shrink_studies(monkeypatch)
+    write_settings()
     return folder
 
 
@@ -120,6 +150,16 @@ def test_blocks_run_and_print_what_the_page_says(page, inside, recwarn):
     run_page(TEXTS[page], page)
 
 
+def test_what_blocks_print_can_be_written_anew(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\nprint(x)  # 3\nprint([x])  # ?\n```\n\n```python\nx\n```\n")
+    update_page(page)
+    assert page.read_text().splitlines()[2:4] == ["print(x)  # 1", "print([x])  # [1]"]
+    run_page(page.read_text())
+    with pytest.raises(AssertionError, match="the page says"):
+        run_page(page.read_text().replace("# 1", "# 2"))
+
+
 def why_not(command: list[str]) -> str | None:
     """Why a command of the docs cannot run here."""
     words = " ".join(command)
@@ -127,8 +167,6 @@ def why_not(command: list[str]) -> str | None:
         return "needs the network"
     if command[0] == "serve":
         return "runs until it is stopped; tests/serve"
-    if "$ELMO_DATA" in words or command[0] == "probe" or command[:2] == ["study", "paper"]:
-        return "needs large corpora; tests/tasks"
     if "spacy:" in words and find_spec("spacy") is None:
         return "spaCy is not installed"
     if "sentence-transformers" in words and find_spec("sentence_transformers") is None:
@@ -150,7 +188,7 @@ def test_commands_run(page, inside, capsys):
         if out in stand_ins:
             shutil.rmtree(out)
             stand_ins.discard(out)
-        status = main(command)
+        status = main([os.path.expandvars(word) for word in command])
         assert status == 0, f"elmo {shlex.join(command)}: {capsys.readouterr().err[-2000:]}"
         ran += 1
     assert ran or all(map(why_not, commands_of(FENCED.findall(TEXTS[page]))))

@@ -210,13 +210,15 @@ def _convert_dataclass(
     known = {field.name: field for field in fields(cast("Any", cls))}
     before = len(problems)
     prefix = f"{where}: " if where else ""
+    hints = _hints(cls)
     for key in entries:
         if key not in known:
-            problems.append(f"{prefix}unknown key {key!r:.60}{nearest(key, known)}")
+            owners = [n for n, kind in hints.items() if is_dataclass(kind) and key in _hints(kind)]
+            hint = f"; it is one of {owners[0]!r}" if owners else nearest(key, known)
+            problems.append(f"{prefix}unknown key {key!r:.60}{hint}")
     for name, field in known.items():
         if name not in entries and field.default is MISSING and field.default_factory is MISSING:
             problems.append(f"{prefix}key {name!r} is missing")
-    hints = _hints(cls)
     values = {
         name: _convert(hints[name], entries[name], f"{where}.{name}" if where else name, problems)
         for name in known

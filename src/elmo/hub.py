@@ -18,9 +18,9 @@ def push_folder(folder: Path, repo: str, *, private: bool = False, token: str | 
     try:
         address = api.create_repo(repo, private=private, exist_ok=True)
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message="Upload with elmo")
-    except (hub.errors.HfHubHTTPError, hub.errors.LocalTokenNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except Exception as error:  # of the hub, of its HTTP client, of the system
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
             f"{repo}: not uploaded ({reason}); log in with `hf auth login`, or pass token=…"
-        ) from None
+        ) from error
     return str(address)

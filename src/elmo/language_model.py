@@ -44,6 +44,7 @@ from elmo.model_folder import (
     save_config,
     save_weights,
 )
+from elmo.runtime import require_device
 from elmo.text.batching import Layout, WordTable, group_by_length, pack_texts, read_texts
 from elmo.text.config import Batching, ReadOptions
 from elmo.text.sources import (
@@ -187,7 +188,7 @@ class LanguageModel:
             allow_tokenizer(custom_tokenizer)  # named by the user, not by the folder
             tokenizer, custom_tokenizer = replace(tokenizer, tokenizer=custom_tokenizer), None
             check(tokenizer)
-        return cls(model.to(device), tokenizer, config, custom_tokenizer, folder)
+        return cls(model.to(require_device(device)), tokenizer, config, custom_tokenizer, folder)
 
     @classmethod
     def from_official(
@@ -215,7 +216,7 @@ class LanguageModel:
 
         options, weights = file_path(options), file_path(weights)
         model, tokenizer, config = load_official(options, weights, vocabulary, token_vectors)
-        return cls(model.to(device), tokenizer, config, custom_tokenizer)
+        return cls(model.to(require_device(device)), tokenizer, config, custom_tokenizer)
 
     @cached_property
     def word_vectors(self) -> CompanionVectors | None:
@@ -678,6 +679,13 @@ def describe(path: Path | str) -> ModelDescription:
 
 
 # What a user may write where a model is asked for.
+
+
+def require_loaded(model: object, name: str) -> LanguageModel:
+    """The model that a constructor takes; many people give the name of one, as elsewhere."""
+    if not isinstance(model, LanguageModel):
+        raise UserError(f"expected a LanguageModel; write {name}.from_pretrained({model!r:.60})")
+    return model
 
 
 def model_path(name_or_path: Path | str, shipped: Path = BILM) -> Path:

@@ -106,11 +106,8 @@ def keep_freed_memory() -> bool:
     return all(mallopt(name, value) == 1 for name, value in settings)
 
 
-def set_device(device: str, threads: int | None) -> None:
-    """Make sure that the device works, and use that many CPU threads, or one per core.
-
-    Processes that torchrun started on one machine share its cores.
-    """
+def require_device(device: str) -> str:
+    """The device, if it works."""
     import torch
 
     try:
@@ -118,8 +115,19 @@ def set_device(device: str, threads: int | None) -> None:
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"device {device!r} cannot be used here: {reason}") from None
-    if device.partition(":")[0] == "meta":
+    if str(device).partition(":")[0] == "meta":
         raise UserError("device 'meta' cannot be used here: it computes nothing; use cpu or cuda")
+    return device
+
+
+def set_device(device: str, threads: int | None) -> None:
+    """Make sure that the device works, and use that many CPU threads, or one per core.
+
+    Processes that torchrun started on one machine share its cores.
+    """
+    import torch
+
+    require_device(device)
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise UserError(f"--threads: expected 1 to {MOST_THREADS:,}, got {threads:,}")
     value = os.environ.get("LOCAL_WORLD_SIZE", "1")

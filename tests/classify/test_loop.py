@@ -336,6 +336,8 @@ def test_kept_is_the_last_that_is_as_good_as_the_best() -> None:
     assert kept_epoch(history) is history[2]  # one standard error is 0.0095
     sure = [report(one.epoch, one.development_accuracy, rows=100_000) for one in history]
     assert kept_epoch(sure) is sure[1]
+    correlations = [report(1, -0.4), report(2, -0.1), report(3, -0.3)]
+    assert kept_epoch(correlations) is correlations[1]
 
 
 def test_each_phase_keeps_epochs_by_its_own_rule() -> None:

@@ -76,6 +76,9 @@ def joined_labels(
     """
     if len(values) != texts:
         raise UserError(f"expected one label per text, got {texts} texts and {len(values)} labels")
+    for idx, value in enumerate(values):  # what pandas and NumPy put where a label is missing
+        if not isinstance(value, str) and str(value) in ("nan", "None", "<NA>", "NaT"):
+            raise UserError(f"labels: text {idx} has none ({value}); leave such rows out")
     several = [is_several(value) for value in values].count(True)
     if not several:
         return [str(value) for value in values], {str(value): value for value in values}, None

@@ -274,7 +274,8 @@ def _check(probabilities: Probabilities, gold: Ints, names: Sequence[str]) -> No
 
 
 def standard_error(accuracy: float, count: int) -> float:
-    return sqrt(accuracy * (1 - accuracy) / count)
+    # The correlation of scores may be negative; nothing was learned then.
+    return sqrt(max(0.0, accuracy * (1 - accuracy)) / count)
 
 
 def wilson(right: int, count: int) -> Estimate:

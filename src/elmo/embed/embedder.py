@@ -29,7 +29,7 @@ from elmo.embed.config import EncodeConfig, Layer, MixConfig, NeighbourConfig, O
 from elmo.embed.mix import LayerMix
 from elmo.errors import ConfigError, UserError
 from elmo.files import sha256
-from elmo.language_model import LanguageModel
+from elmo.language_model import LanguageModel, require_loaded
 from elmo.model_folder import WEIGHTS, Text, load_tensors, require_inside, save_tensors
 from elmo.runtime import compute_precision
 from elmo.text.batching import group_by_length
@@ -97,7 +97,7 @@ class Embedder:
         start_state: BiLMState | None = None,
     ) -> None:
         """Use a model in memory; the default mix is the average of its layers."""
-        self.loaded = loaded
+        self.loaded = require_loaded(loaded, "Embedder")
         self.model = loaded.model
         mix = mix or MixConfig(mix="average")
         if isinstance(mix, MixConfig):
@@ -292,13 +292,10 @@ class Embedder:
         encoder = self.encoder(config)
         single = isinstance(texts, str)
         batch: Sequence[Text] = [texts] if isinstance(texts, str) else texts
-        try:
-            count = len(batch)
-        except TypeError:
-            raise UserError(
-                f"expected a text or a list of texts, got {type(texts).__name__}; for an iterator "
-                "use encode_iter"
-            ) from None
+        if hasattr(batch, "columns") or not hasattr(batch, "__len__"):
+            iterated(batch)  # says what is wrong with a table, or with what is no text at all
+            raise UserError("an iterator has no length; give a list, or use encode_iter")
+        count = len(batch)
         with progress_bar(count) if show_progress else nullcontext() as bar:
             vectors = list(self._encode(encoder, batch, progress or bar, count))
         result: Any = vectors
@@ -330,6 +327,9 @@ class Embedder:
             left, right = (torch.as_tensor(np.atleast_2d(vectors)).float() for vectors in (a, b))
         except (TypeError, ValueError):
             raise UserError("expected two arrays of vectors, as encode returns them") from None
+        if left.shape[1:] != right.shape[1:] or left.ndim != 2:
+            sizes = f"{tuple(left.shape)} and {tuple(right.shape)}"
+            raise UserError(f"expected vectors of one size, (count, dim), got {sizes}")
         return (functional.normalize(left) @ functional.normalize(right).T).numpy()
 
     def nearest(

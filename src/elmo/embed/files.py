@@ -528,6 +528,10 @@ class LoadedVectors(NamedTuple):
     """Pooled: (texts, dim), or (texts, layers, dim) for all layers. Tokens: one array per text,
     (words, dim) or (layers, words, dim)."""
 
+    def __repr__(self) -> str:
+        shape = f"of shape {s}" if (s := getattr(self.vectors, "shape", None)) else "one per text"
+        return f"LoadedVectors({len(self.vectors):,} texts; vectors: {shape})"
+
 
 def load_vectors(path: Path | str) -> LoadedVectors:
     """Read a file that `elmo embed` wrote, or a folder of Parquet files that it wrote with Ray.

@@ -15,7 +15,7 @@ from elmo.embed.config import MixConfig, MixKind
 from elmo.embed.embedder import tokenised
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
-from elmo.language_model import LanguageModel
+from elmo.language_model import LanguageModel, require_loaded
 from elmo.model_folder import Text
 
 
@@ -53,7 +53,7 @@ class ElmoLayer(nn.Module):
         freeze: bool = True,
     ) -> None:
         super().__init__()
-        self._loaded = loaded
+        self._loaded = require_loaded(loaded, "ElmoLayer")
         self.bilm = loaded.model
         self.frozen = freeze
         config = mix if isinstance(mix, MixConfig) else MixConfig(mix=mix)
