@@ -365,22 +365,38 @@ def development_split(
     return Split(np.sort(np.concatenate(train)), np.sort(np.concatenate(development)))
 
 
-def cross_validation(classes: Rows, seed: int, names: Sequence[str] | None = None) -> list[Split]:
+def cross_validation(
+    classes: Rows,
+    seed: int,
+    names: Sequence[str] | None = None,
+    texts: Sequence[Sequence[str]] | None = None,
+) -> list[Split]:
     """Folds in which each row is held out once: 10 of up to 500 rows, 5 of 3,000, 3 of 20,000.
 
     Of more rows, a tenth is held out once: enough to measure by. Each class is spread evenly.
+    Copies of a text with the same label are held out together: to know one is to know the other.
     """
     count = len(classes)
-    if count > 20_000:
-        return [development_split(classes, 0.1, seed, names)]
-    folds = 10 if count <= 500 else 5 if count <= 3000 else 3
+    folds = 10 if count <= 500 or count > 20_000 else 5 if count <= 3000 else 3
     by_class = _rows_by_class(
         classes, seed, 2, "to learn from one and to check by the other", names
     )
+    units = [[row] for rows in by_class for row in rows.tolist()]
+    if texts is not None:
+        units = [unit for rows in by_class for unit in _copies(rows, texts)]
     fold = np.empty(count, np.int64)
-    fold[np.concatenate(by_class)] = np.arange(count) % folds
+    for number, unit in enumerate(units):
+        fold[unit] = number % folds
     splits = [Split(np.flatnonzero(fold != n), np.flatnonzero(fold == n)) for n in range(folds)]
-    return [split for split in splits if len(split.development)]
+    return [split for split in splits if len(split.development)][: 1 if count > 20_000 else None]
+
+
+def _copies(rows: Rows, texts: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The rows by text; each alone if all have the same, since folds must know every class."""
+    by_text: dict[str, list[int]] = {}
+    for row in rows.tolist():
+        by_text.setdefault(" ".join(texts[row]), []).append(row)
+    return list(by_text.values()) if len(by_text) > 1 else [[row] for row in rows.tolist()]
 
 
 def few_labels(

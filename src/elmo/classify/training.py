@@ -136,7 +136,7 @@ def train(
     balanced = learning.class_weights == "balanced"
 
     split = development_split(classes, learning.development_share, learning.seed, labels)
-    folds = cross_validation(classes, learning.seed, labels)
+    folds = cross_validation(classes, learning.seed, labels, words)
     if "network" not in parts:
         split = Split(np.arange(len(words)), linear.held_out_rows(folds))
     elif len(folds) == 1:
