@@ -23,7 +23,6 @@ from elmo.classify.data import (
     LabelledTexts,
     check_test_rows,
     choose_columns,
-    cross_validation,
     development_split,
     encode_labels,
     few_labels,
@@ -32,6 +31,7 @@ from elmo.classify.data import (
     read_labelled,
     read_unlabelled,
 )
+from elmo.classify.linear import cross_validation
 from elmo.errors import UserError
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_columns, resolve

@@ -35,7 +35,6 @@ from elmo.classify.data import (
     LabelledTexts,
     Split,
     check_test_rows,
-    cross_validation,
     development_split,
     printable,
     read_labelled,
@@ -51,6 +50,7 @@ from elmo.classify.features import (
     tokenize_texts,
     with_pretrained_words,
 )
+from elmo.classify.label_sets import fit_thresholds
 from elmo.classify.loop import Listener
 from elmo.classify.metrics import (
     Evaluation,
@@ -136,7 +136,7 @@ def train(
     balanced = learning.class_weights == "balanced"
 
     split = development_split(classes, learning.development_share, learning.seed, labels)
-    folds = cross_validation(classes, learning.seed, labels, words)
+    folds = linear.cross_validation(classes, learning.seed, labels, words)
     if "network" not in parts:
         split = Split(np.arange(len(words)), linear.held_out_rows(folds))
     elif len(folds) == 1:
@@ -189,6 +189,7 @@ def train(
         network=None if network is None else network.network,
         task_vocabulary=None if network is None else network.vocabulary,
         labels_separator=data.separator,
+        thresholds=fit_thresholds(calibrated, gold.numpy()) if several else 0.5,
     )  # fmt: skip
     return Trained(
         classifier, [] if network is None else network.training.history, split, probabilities,
@@ -396,8 +397,9 @@ def _evaluations(
     ):
         some, gold = data.select(rows.tolist()), trained.classes[rows]
         evaluation = evaluation_of(
-            probabilities, gold, some.texts, names, data.separator, locations=some.locations
-        )
+            probabilities, gold, some.texts, names, data.separator,
+            thresholds=trained.classifier.thresholds, locations=some.locations,
+        )  # fmt: skip
         mistakes = [replace(one, row=int(rows[one.row])) for one in evaluation.mistakes]
         evaluations[part] = replace(evaluation, mistakes=tuple(mistakes))
     if test is not None:
