@@ -424,6 +424,15 @@ def test_labels_that_the_texts_do_not_tell_are_reported(caplog: pytest.LogCaptur
     caplog.clear()
     train(toy_model(), toy_texts(120), ClassifierConfig(parts="ngrams"))
     assert "hardly more" not in caplog.text
+    # 40 common texts for each rare one, told apart without a mistake: nothing to be warned of.
+    common = [f"{random.choice(TOPICS['animals'])} {row}" for row in range(200)]
+    rare = [f"{TOPICS['weather'][0]} {row}" for row in range(5)]
+    unbalanced = LabelledTexts(common + rare, ["x"] * 200 + ["y"] * 5, [""] * 205)
+    assert (
+        train(toy_model(), unbalanced, ClassifierConfig(parts="ngrams")).probabilities[200:, 1]
+        > 0.5
+    ).all()
+    assert "hardly more" not in caplog.text
 
 
 # The card says what the figures say.
