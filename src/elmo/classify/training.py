@@ -64,7 +64,7 @@ from elmo.config import check
 from elmo.embed.embedder import Pace
 from elmo.errors import UserError
 from elmo.files import atomic_folder, write_json_lines, write_text
-from elmo.language_model import open_model
+from elmo.language_model import UnknownWords, open_model
 from elmo.model_folder import CARD, Precision, model_card
 from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
@@ -132,6 +132,10 @@ def train(
     labels, learning, model = data.label_names, config.learning, loaded.model
     classes, several = data.encoded(labels), data.separator is not None
     words = tokenize_texts(loaded, data.texts)
+    unknown = UnknownWords(loaded.vocabulary)
+    for text in words:
+        unknown.add(text)
+    unknown.tell("its layers add little to the n-grams of this one")
     model.requires_grad_(False)
     balanced = learning.class_weights == "balanced"
 
