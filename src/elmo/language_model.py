@@ -621,14 +621,14 @@ class UnknownWords:
         known = len(self._vocabulary) > len(SPECIAL_WORDS)
         return unknown / words if words and known else None
 
-    def tell(self) -> None:
-        """Log the rate, as a warning if there are many."""
+    def tell(self, so: str = "its results say little about this one") -> None:
+        """Log the rate, as a warning that says what follows from it if there are many."""
         if self.rate is None:
             return
         if self.rate > self.MANY:
             log.warning(
                 "unknown words: %.1f%%; the model was trained on other text or another language, "
-                "and its results say little about this one", 100 * self.rate,
+                "and %s", 100 * self.rate, so,
             )  # fmt: skip
         else:
             log.info("unknown words: %.1f%%", 100 * self.rate)

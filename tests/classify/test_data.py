@@ -23,7 +23,6 @@ from elmo.classify.data import (
     LabelledTexts,
     check_test_rows,
     choose_columns,
-    cross_validation,
     development_split,
     encode_labels,
     few_labels,
@@ -32,6 +31,7 @@ from elmo.classify.data import (
     read_labelled,
     read_unlabelled,
 )
+from elmo.classify.linear import cross_validation
 from elmo.errors import UserError
 from elmo.text.config import ReadOptions
 from elmo.text.sources import Source, read_columns, resolve
@@ -222,6 +222,25 @@ def test_folds_hold_each_row_out_once_and_no_class_is_unknown(drawn: list[int], 
     for fold in folds:
         assert set(fold.train) | set(fold.development) == set(range(len(classes)))
         assert set(classes[fold.train]) == set(range(5))
+
+
+def test_copies_of_a_text_are_held_out_together() -> None:
+    classes = np.array([0] * 9 + [1] * 9 + [2] * 4)
+    texts = [[f"text {row // 3}"] for row in range(18)] + [["the only text of its class"]] * 4
+    for seed in range(5):
+        folds = cross_validation(classes, seed, None, texts)
+        for fold in folds:
+            seen, asked = ({texts[row][0] for row in rows if row < 18} for rows in fold)
+            assert not seen & asked
+            assert set(classes[fold.train]) == {0, 1, 2}
+        rows = np.concatenate([fold.development for fold in folds])
+        assert sorted(rows.tolist()) == list(range(22))
+    # Without copies the texts change nothing.
+    different = [[str(row)] for row in range(22)]
+    for one, other in zip(
+        cross_validation(classes, 3, None, different), cross_validation(classes, 3), strict=True
+    ):
+        assert one.development.tolist() == other.development.tolist()
 
 
 def test_a_tenth_of_many_rows_is_held_out_once() -> None:

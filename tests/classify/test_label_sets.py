@@ -19,19 +19,28 @@ from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.data import (
     LabelledTexts,
     LabelOptions,
-    cross_validation,
     development_split,
     read_labelled,
     split_labels,
 )
 from elmo.classify.label_sets import (
     encode_sets,
+    fit_thresholds,
+    label_sets,
     measure_label_sets,
+    saved_thresholds,
     separator_for,
     strata,
     wrong_label_sets,
 )
-from elmo.classify.linear import class_balance, fit_ngrams, fit_part_weights, fit_pooled, loss_of
+from elmo.classify.linear import (
+    class_balance,
+    cross_validation,
+    fit_ngrams,
+    fit_part_weights,
+    fit_pooled,
+    loss_of,
+)
 from elmo.cli.main import main
 from elmo.errors import UserError
 
@@ -116,6 +125,55 @@ def test_metrics_are_those_of_scikit_learn() -> None:
         measure_label_sets(probabilities[:0], gold[:0], list("abcde"))
     with pytest.raises(UserError, match="got an array of shape"):
         measure_label_sets(probabilities[:, :4], gold, list("abcde"))
+
+
+def test_thresholds_are_those_of_the_best_f1() -> None:
+    random = np.random.default_rng(1)
+    gold = (random.random((4000, 3)) < [0.5, 0.1, 0.02]).astype(np.int64)
+    # The rarer a label, the smaller its probability, as where it was learned from few texts.
+    probabilities = np.clip(gold * [0.4, 0.25, 0.1] + 0.3 * random.random((4000, 3)), 0, 1)
+    found = fit_thresholds(probabilities.astype(np.float32), gold)
+    candidates = np.arange(0.02, 0.99, 0.02)
+
+    def f1(threshold: float, label: int) -> float:
+        score: Any = sklearn_metrics.f1_score
+        return score(gold[:, label], probabilities[:, label] > threshold, zero_division=0)
+
+    for label in range(3):
+        best = max(f1(threshold, label) for threshold in candidates)
+        assert f1(float(found[label]), label) > best - 0.03
+    assert found.max() < 0.5
+    at_half, fitted = (
+        measure_label_sets(probabilities, gold, NAMES, thresholds).macro.f1
+        for thresholds in (0.5, found)
+    )
+    assert fitted > at_half + 0.3
+
+
+def test_a_label_of_few_texts_has_the_threshold_of_all() -> None:
+    gold = np.zeros((400, 3), np.int64)
+    gold[:200, 0] = gold[100:300, 1] = gold[7, 2] = 1
+    probabilities = np.where(gold == 1, 0.7, 0.4).astype(np.float32)
+    probabilities[7, 2] = 0.02  # of one text nothing can be said
+    found = fit_thresholds(probabilities, gold)
+    assert found == pytest.approx([0.54, 0.54, 0.54], abs=0.021)
+    # No text has a label: nothing to choose by, and no division by zero.
+    assert fit_thresholds(probabilities, np.zeros_like(gold)) == pytest.approx([0.5] * 3, abs=0.5)
+
+
+def test_decisions_are_by_the_thresholds(tmp_path: Path) -> None:
+    gold = np.array([[1, 0], [0, 1]])
+    probabilities = np.array([[0.3, 0.3], [0.1, 0.6]])
+    thresholds = np.array([0.2, 0.7], np.float32)
+    assert label_sets(probabilities, ["x", "y"], thresholds) == [("x",), ()]
+    assert measure_label_sets(probabilities, gold, ["x", "y"], thresholds).accuracy.value == 0.5
+    (mistake,) = wrong_label_sets(probabilities, gold, "pq", "xy", ";", thresholds=thresholds)
+    assert (mistake.text, mistake.predicted) == ("q", "")
+    assert mistake.probability == pytest.approx(0.4)
+    for wrong in (torch.tensor([0.5]), torch.tensor([0.5, 1.5]), torch.tensor([0.5, np.nan])):
+        with pytest.raises(UserError, match="expected 2 thresholds between 0 and 1"):
+            saved_thresholds({"thresholds": wrong}, 2, "linear.safetensors")
+    assert saved_thresholds({}, 2, "linear.safetensors") == 0.5
 
 
 def test_mistakes_are_ordered_by_the_worst_decision() -> None:
@@ -208,8 +266,9 @@ def test_the_classifier_assigns_sets(bilm: Path, tmp_path: Path, parts: str) -> 
     assert probabilities.shape == (60, 2)
     assert np.abs(probabilities.sum(1) - 1).max() > 0.3
     for row, labels in zip(probabilities, classifier.predict(test), strict=True):
-        assert set(labels) == {name for name, p in zip(BOTH, row, strict=True) if p > 0.5}
-        assert [row[BOTH.index(name)] for name in labels] == sorted(row[row > 0.5])[::-1]
+        above = row > classifier.thresholds
+        assert set(labels) == {name for name, is_above in zip(BOTH, above, strict=True) if is_above}
+        assert [row[BOTH.index(name)] for name in labels] == sorted(row[above])[::-1]
     metrics = classifier.evaluate(test, gold).metrics
     assert metrics.micro is not None
     assert metrics.micro.f1 > 0.9
@@ -220,6 +279,8 @@ def test_the_classifier_assigns_sets(bilm: Path, tmp_path: Path, parts: str) -> 
     classifier.save_pretrained(tmp_path / "sets")
     loaded = TextClassifier.from_pretrained(tmp_path / "sets")
     assert loaded.labels_separator == ";"
+    assert np.array_equal(loaded.thresholds, classifier.thresholds)
+    assert np.shape(loaded.thresholds) == (2,)
     # The weights of n-grams are saved in half precision, those of the network as they are.
     rounding = 2e-3 if "ngrams" in parts else 0
     np.testing.assert_allclose(loaded.predict_proba(test), probabilities, atol=rounding)

@@ -19,11 +19,11 @@ from torch.nn import functional
 
 from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig, LearningConfig
-from elmo.classify.data import cross_validation
 from elmo.classify.linear import (
     NgramSVM,
     PooledRegression,
     _fit_regression,  # pyright: ignore
+    cross_validation,
     fit_ngrams,
     fit_part_weights,
     fit_pooled,

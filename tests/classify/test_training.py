@@ -424,6 +424,26 @@ def test_labels_that_the_texts_do_not_tell_are_reported(caplog: pytest.LogCaptur
     caplog.clear()
     train(toy_model(), toy_texts(120), ClassifierConfig(parts="ngrams"))
     assert "hardly more" not in caplog.text
+    # 40 common texts for each rare one, told apart without a mistake: nothing to be warned of.
+    common = [f"{random.choice(TOPICS['animals'])} {row}" for row in range(200)]
+    rare = [f"{TOPICS['weather'][0]} {row}" for row in range(5)]
+    unbalanced = LabelledTexts(common + rare, ["x"] * 200 + ["y"] * 5, [""] * 205)
+    assert (
+        train(toy_model(), unbalanced, ClassifierConfig(parts="ngrams")).probabilities[200:, 1]
+        > 0.5
+    ).all()
+    assert "hardly more" not in caplog.text
+
+
+def test_texts_of_another_language_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    data = toy_texts(40)
+    train(toy_model(), data, ClassifierConfig(parts="ngrams"))
+    assert "unknown words" not in caplog.text
+    texts = [" ".join(f"{word}en" for word in text.split()) for text in data.texts]
+    foreign = LabelledTexts(texts, data.labels, data.locations)
+    train(toy_model(), foreign, ClassifierConfig(parts="ngrams"))
+    assert "unknown words" in caplog.text
+    assert "its layers add little to the n-grams" in caplog.text
 
 
 # The card says what the figures say.

@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from tests.tasks.toy import toy_pairs, toy_tags, write_toy
 from tests.training.test_pretrain import wait_for_checkpoints
 
 from elmo.cli.main import main
 from elmo.cli.tag import coloured
 from elmo.files import sha256
+from elmo.language_model import LanguageModel
 from elmo.tasks.data import TaggedTexts
 from elmo.tasks.tags import TaggedText
 
@@ -146,17 +148,31 @@ def test_paper(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([*command, "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
     assert [row["task"] for row in results["table1"]] == ["pos", "snli"]
+    sha = results["about"]["bilm_sha256"]
     assert {*results["table3"][0]} >= {"input", "output", "both"}
     page = (tmp_path / "paper" / "report.html").read_text()
     assert "Table 6: Parts of speech" in page
     assert "finding of the paper" in page
     assert (tmp_path / "paper" / "report.pdf").stat().st_size > 1000
     # Nothing is computed again; another set of settings is refused.
-    cells = sorted((tmp_path / "paper" / "cells").iterdir())
+    cells = sorted((tmp_path / "paper" / "cells").glob("*/*.json"))
     times = [path.stat().st_mtime_ns for path in cells]
     assert main(command) == 0
     assert "ELMo improves" in capsys.readouterr().out
     assert [path.stat().st_mtime_ns for path in cells] == times
+    # Another biLM has cells of its own, but for those without ELMo.
+    other = tmp_path / "other"
+    bilm = LanguageModel.from_pretrained(folder / "bilm")
+    with torch.no_grad():
+        next(bilm.model.parameters()).mul_(1.5)
+    bilm.save_pretrained(other)
+    assert main([*command, "--model", str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["about"]["bilm_sha256"] != sha
+    assert [path.stat().st_mtime_ns for path in cells] == times
+    every = sorted((tmp_path / "paper" / "cells").glob("*/*.json"))
+    without = [path.name for path in cells if path.parent.name.startswith("without")]
+    assert without == ["pos-none-0-of0.5.json", "pos-none-0.json", "snli-none-0.json"]
+    assert len(every) == 2 * len(cells) - len(without)
     assert main([*command, "--train-rows", "5"]) == 2
     assert "train_rows" in capsys.readouterr().err
     assert main([*command, "--report-only"]) == 0

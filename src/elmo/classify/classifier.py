@@ -37,7 +37,7 @@ from elmo.classify.features import (
     load_word_vectors,
     tokenize_texts,
 )
-from elmo.classify.label_sets import joined_labels, label_array
+from elmo.classify.label_sets import Thresholds, joined_labels, label_array, saved_thresholds
 from elmo.classify.metrics import MAX_DENSE_LABELS, Evaluation, evaluation_of
 from elmo.classify.network import ClassifierNetwork
 from elmo.config import CLASSIFIER, SHIPPED, Json, check, from_json, model_name, to_json
@@ -229,7 +229,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
     """Assigns one of several labels to each text, by n-grams, word vectors and a biLM's layers.
 
     Shaped like a scikit-learn classifier. Texts are strings or lists of words. Trained on lists of
-    labels, it assigns none, one or several to each text: those of a probability above 0.5.
+    labels, it assigns none, one or several to each text: those more probable than their threshold.
 
     Args:
         model: Folder of a biLM, or of official files; "default" is the one that comes with elmo.
@@ -261,6 +261,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
     """The labels as they are saved."""
     labels_separator: str | None
     """What separates the labels of a text in files; None: each text has exactly one."""
+    thresholds: Thresholds = 0.5
+    """Of several labels per text: the probability above which each is predicted, (labels,)."""
 
     @classmethod
     def from_parts(
@@ -274,6 +276,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         network: ClassifierNetwork | None = None,
         task_vocabulary: Vocabulary | None = None,
         labels_separator: str | None = None,
+        thresholds: Thresholds = 0.5,
     ) -> TextClassifier:
         """A classifier that has been trained already."""
         classifier = cls(config=config, device=str(language_model.model.device))
@@ -281,7 +284,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         classifier.linear_parts, classifier.network = dict(linear_parts or {}), network
         classifier.task_vocabulary, classifier.part_weights = task_vocabulary, dict(part_weights)
         classifier.config_, classifier.classes_ = config, np.array(labels)
-        classifier.labels_separator = labels_separator
+        classifier.labels_separator, classifier.thresholds = labels_separator, thresholds
         return classifier
 
     @classmethod
@@ -298,14 +301,14 @@ class TextClassifier(Estimator[ClassifierConfig]):
         loaded = load_bilm(folder, description.bilm, device)
         sizes, labels, config = loaded.model.config, description.labels, description.config
         fitted = network = task_vocabulary = None
-        part_weights = {"network": 1.0}  # format 1
+        part_weights, thresholds = {"network": 1.0}, 0.5  # format 1
         if description.format > 1:
             path = _inside(folder, LINEAR)
             pooled = (1 + sizes.layers) * 2 * sizes.width
             dim = 0 if loaded.word_vectors is None else loaded.word_vectors.dim
-            fitted, part_weights = linear.linear_parts(
-                model_folder.load_tensors(path), str(path), len(labels), pooled, dim
-            )
+            tensors = model_folder.load_tensors(path)
+            thresholds = saved_thresholds(tensors, len(labels), str(path))
+            fitted, part_weights = linear.linear_parts(tensors, str(path), len(labels), pooled, dim)
         if "network" in part_weights:
             task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
             with model_folder.without_weights():
@@ -324,6 +327,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         return cls.from_parts(
             loaded, labels, config, part_weights, linear_parts=fitted, network=network,
             task_vocabulary=task_vocabulary, labels_separator=description.labels_separator,
+            thresholds=thresholds,
         )  # fmt: skip
 
     @property
@@ -363,7 +367,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         probabilities = self.predict_proba(texts)
         if self.labels_separator is None:
             return self.classes_[probabilities.argmax(1)]
-        return label_array(probabilities, self.classes_.tolist())
+        return label_array(probabilities, self.classes_.tolist(), self.thresholds)
 
     def predict_proba(
         self, texts: Iterable[Text], on_texts: OnTexts | None = None
@@ -444,7 +448,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
         pace = len(gold) / (time.monotonic() - started)
         shown = [text if isinstance(text, str) else " ".join(text) for text in texts]
         return evaluation_of(
-            probabilities, gold, shown, self.labels, self.labels_separator, locations=locations,
+            probabilities, gold, shown, self.labels, self.labels_separator,
+            thresholds=self.thresholds, locations=locations,
             rows_per_second=pace, empty=[row for row, text in enumerate(words) if not text],
         )  # fmt: skip
 
@@ -464,6 +469,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
         folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
         tensors = linear.linear_tensors(self.linear_parts, self.part_weights)
+        if isinstance(self.thresholds, np.ndarray):
+            tensors["thresholds"] = torch.from_numpy(self.thresholds)
         model_folder.save_tensors(folder / LINEAR, tensors)
         if self.network is not None and self.task_vocabulary is not None:
             saved = _saved_tensors(self.network)

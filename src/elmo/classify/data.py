@@ -358,29 +358,11 @@ def development_split(
     """Set aside this fraction of every class, at least one row of it and never all."""
     if not 0 < fraction < 1:
         raise UserError(f"development fraction: expected a number between 0 and 1, got {fraction}")
-    by_class = _rows_by_class(classes, seed, 2, "one for training and one for development", names)
+    by_class = rows_by_class(classes, seed, 2, "one for training and one for development", names)
     sizes = [min(max(1, round(fraction * len(rows))), len(rows) - 1) for rows in by_class]
     development = [rows[:size] for rows, size in zip(by_class, sizes, strict=True)]
     train = [rows[size:] for rows, size in zip(by_class, sizes, strict=True)]
     return Split(np.sort(np.concatenate(train)), np.sort(np.concatenate(development)))
-
-
-def cross_validation(classes: Rows, seed: int, names: Sequence[str] | None = None) -> list[Split]:
-    """Folds in which each row is held out once: 10 of up to 500 rows, 5 of 3,000, 3 of 20,000.
-
-    Of more rows, a tenth is held out once: enough to measure by. Each class is spread evenly.
-    """
-    count = len(classes)
-    if count > 20_000:
-        return [development_split(classes, 0.1, seed, names)]
-    folds = 10 if count <= 500 else 5 if count <= 3000 else 3
-    by_class = _rows_by_class(
-        classes, seed, 2, "to learn from one and to check by the other", names
-    )
-    fold = np.empty(count, np.int64)
-    fold[np.concatenate(by_class)] = np.arange(count) % folds
-    splits = [Split(np.flatnonzero(fold != n), np.flatnonzero(fold == n)) for n in range(folds)]
-    return [split for split in splits if len(split.development)]
 
 
 def few_labels(
@@ -389,11 +371,11 @@ def few_labels(
     """Draw this many rows of every class; with the same seed, fewer rows are a subset of more."""
     if per_class < 1:
         raise UserError(f"rows per class: expected at least one, got {per_class}")
-    by_class = _rows_by_class(classes, seed, per_class, "as many as were asked for", names)
+    by_class = rows_by_class(classes, seed, per_class, "as many as were asked for", names)
     return np.sort(np.concatenate([rows[:per_class] for rows in by_class]))
 
 
-def _rows_by_class(
+def rows_by_class(
     classes: Rows, seed: int, least: int, why: str, names: Sequence[str] | None
 ) -> list[Rows]:
     """The rows of each class that occurs, shuffled; every class must have `least` rows."""

@@ -1,7 +1,7 @@
 """Several labels per text: targets are a matrix, (texts, labels), of 0 and 1.
 
-A label is predicted where its probability is above 0.5. Metrics are plain NumPy, as those of one
-label per text; the tests compare with scikit-learn.
+A label is predicted where its probability is above its threshold. Metrics are plain NumPy, as those
+of one label per text; the tests compare with scikit-learn.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from numpy.typing import NDArray
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from elmo.classify.metrics import Estimate, Ints, Metrics, Mistake, Probabilities
 
 Rows = NDArray[np.int64]
+Thresholds = NDArray[np.float32] | float
+"""One probability per label, (labels,), or one for all."""
 SEPARATORS = (";", "|", ",", "\t")
+PRIOR_TEXTS = 20
+"""Texts of an average label that count with those of each label when its threshold is chosen."""
 
 
 def strata(targets: Rows) -> Rows:
@@ -106,24 +112,65 @@ def separator_for(sets: Iterable[Iterable[str]]) -> str:
     raise UserError(f"labels: expected one of {SEPARATORS} to be in none of them; rename some")
 
 
-def label_array(probabilities: Probabilities, names: Sequence[Any]) -> NDArray[Any]:
+def fit_thresholds(probabilities: Probabilities, gold: Ints) -> NDArray[np.float32]:
+    """The probability above which each label is predicted, (labels,): that of its best F1.
+
+    At 0.5, rare labels are hardly ever predicted. But a rare label has few texts to choose by:
+    `PRIOR_TEXTS` more, which behave as those of all labels together do, count with them.
+
+    Args:
+        probabilities: of texts that the classifier has not learned from, (texts, labels).
+        gold: which labels they have, 0 or 1.
+    """
+    true = gold.astype(np.bool_)
+    candidates = np.arange(1, 50) / 50
+    found, right = np.empty((2, len(candidates), true.shape[1]))
+    for idx, threshold in enumerate(candidates):
+        predicted = probabilities > threshold
+        found[idx], right[idx] = predicted.sum(0), (predicted & true).sum(0)
+    texts = true.sum(0)  # (labels,)
+    usual = [PRIOR_TEXTS * some.sum(1, keepdims=True) / max(1, texts.sum())
+             for some in (found, right)]  # fmt: skip
+    f1 = 2 * (right + usual[1]) / (found + usual[0] + texts + PRIOR_TEXTS)
+    # Of equally good ones the middle: between two neighbouring probabilities, all are the same.
+    best = [candidates[some] for some in (f1 >= f1.max(0) - 1e-9).T]
+    return np.array([some[len(some) // 2] for some in best], np.float32)
+
+
+def saved_thresholds(tensors: dict[str, Tensor], labels: int, where: str) -> Thresholds:
+    """Take the thresholds out of a classifier's tensors; version 0.2.0 had 0.5 for all."""
+    saved = tensors.pop("thresholds", None)
+    if saved is None:
+        return 0.5
+    if tuple(saved.shape) != (labels,) or not bool(((saved > 0) & (saved < 1)).all()):
+        raise UserError(f"{where}: expected {labels} thresholds between 0 and 1, got {saved}")
+    return saved.float().numpy()
+
+
+def label_array(
+    probabilities: Probabilities, names: Sequence[Any], thresholds: Thresholds
+) -> NDArray[Any]:
     """The labels of each text as an array of tuples, (texts,)."""
     rows = np.empty(len(probabilities), object)
-    rows[:] = label_sets(probabilities, names)
+    rows[:] = label_sets(probabilities, names, thresholds)
     return rows
 
 
 def label_sets(
-    probabilities: Probabilities, names: Sequence[Any], *, several: bool = True
+    probabilities: Probabilities,
+    names: Sequence[Any],
+    thresholds: Thresholds = 0.5,
+    *,
+    several: bool = True,
 ) -> list[tuple[Any, ...]]:
     """The labels of each text, the most probable one first; one alone unless there are several."""
     rows: list[tuple[Any, ...]] = []
-    for row in probabilities:
+    for row, is_above in zip(probabilities, probabilities > thresholds, strict=True):
         order: list[int] = np.argsort(-row, kind="stable").tolist()
         if not several:
             rows.append((names[order[0]],))
             continue
-        rows.append(tuple(names[label] for label in order if row[label] > 0.5))
+        rows.append(tuple(names[label] for label in order if is_above[label]))
     return rows
 
 
@@ -131,13 +178,14 @@ def measure_label_sets(
     probabilities: Probabilities,
     gold: Ints,
     names: Sequence[str],
+    thresholds: Thresholds = 0.5,
     *,
     seed: int = 0,
     rows_per_second: float | None = None,
 ) -> Metrics:
     """As `measure`, for texts with several labels: `gold` is 0 or 1, (rows, labels).
 
-    A label is predicted where its probability is above 0.5.
+    Calibration is that of the probabilities, whatever the thresholds.
     """
     from elmo.classify.metrics import Metrics, by_class, calibration_error, wilson
     from elmo.evaluate import Averages, averages
@@ -150,7 +198,7 @@ def measure_label_sets(
             f"got an array of shape {probabilities.shape}"
         )
     exact = probabilities.astype(np.float64)
-    predicted, true = exact > 0.5, gold.astype(np.bool_)
+    predicted, true = probabilities > thresholds, gold.astype(np.bool_)
     right = predicted & true
     counts = [some.sum(0) for some in (true, predicted, right)]  # each (labels,)
     macro, weighted = averages(*counts)
@@ -168,7 +216,7 @@ def measure_label_sets(
         weighted=weighted,
         classes=by_class(names, *counts),
         confusion=(),
-        calibration_error=calibration_error(confidence.ravel(), (predicted == true).ravel()),
+        calibration_error=calibration_error(confidence.ravel(), ((exact > 0.5) == true).ravel()),
         brier=2 * float(((exact - true) ** 2).mean()),
         log_loss=float(-np.log(of_truth).mean()),
         rows_per_second=rows_per_second,
@@ -204,6 +252,7 @@ def wrong_label_sets(
     separator: str,
     count: int = 20,
     *,
+    thresholds: Thresholds = 0.5,
     locations: Sequence[str] | None = None,
 ) -> list[Mistake]:
     """As `most_confident_mistakes`, for several labels per text.
@@ -212,8 +261,9 @@ def wrong_label_sets(
     """
     from elmo.classify.metrics import Mistake
 
-    predicted, true = probabilities > 0.5, gold.astype(np.bool_)
-    confidence = np.where(predicted != true, np.maximum(probabilities, 1 - probabilities), 0)
+    predicted, true = probabilities > thresholds, gold.astype(np.bool_)
+    sure = np.where(predicted, probabilities, 1 - probabilities)
+    confidence = np.where(predicted != true, sure, 0)
     worst = confidence.max(1)
     wrong = int((worst > 0).sum())
     order: list[int] = np.argsort(-worst, kind="stable")[: min(count, wrong)].tolist()

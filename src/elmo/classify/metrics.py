@@ -202,6 +202,7 @@ def evaluation_of(
     names: Sequence[str],
     separator: str | None,
     *,
+    thresholds: Any = 0.5,
     locations: Sequence[str] | None = None,
     rows_per_second: float | None = None,
     empty: Sequence[int] = (),
@@ -213,10 +214,13 @@ def evaluation_of(
     else:
         from elmo.classify.label_sets import measure_label_sets, wrong_label_sets
 
-        metrics = measure_label_sets(probabilities, gold, names, rows_per_second=rows_per_second)
-        mistakes = wrong_label_sets(
-            probabilities, gold, texts, names, separator, locations=locations
+        metrics = measure_label_sets(
+            probabilities, gold, names, thresholds, rows_per_second=rows_per_second
         )
+        mistakes = wrong_label_sets(
+            probabilities, gold, texts, names, separator,
+            thresholds=thresholds, locations=locations,
+        )  # fmt: skip
     return Evaluation(metrics, tuple(mistakes), tuple(empty))
 
 

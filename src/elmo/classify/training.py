@@ -35,7 +35,6 @@ from elmo.classify.data import (
     LabelledTexts,
     Split,
     check_test_rows,
-    cross_validation,
     development_split,
     printable,
     read_labelled,
@@ -51,6 +50,7 @@ from elmo.classify.features import (
     tokenize_texts,
     with_pretrained_words,
 )
+from elmo.classify.label_sets import fit_thresholds
 from elmo.classify.loop import Listener
 from elmo.classify.metrics import (
     Evaluation,
@@ -64,7 +64,7 @@ from elmo.config import check
 from elmo.embed.embedder import Pace
 from elmo.errors import UserError
 from elmo.files import atomic_folder, write_json_lines, write_text
-from elmo.language_model import open_model
+from elmo.language_model import UnknownWords, open_model
 from elmo.model_folder import CARD, Precision, model_card
 from elmo.static.vectors import StaticVectors
 from elmo.text.vocabulary import Vocabulary
@@ -132,11 +132,15 @@ def train(
     labels, learning, model = data.label_names, config.learning, loaded.model
     classes, several = data.encoded(labels), data.separator is not None
     words = tokenize_texts(loaded, data.texts)
+    unknown = UnknownWords(loaded.vocabulary)
+    for text in words:
+        unknown.add(text)
+    unknown.tell("its layers add little to the n-grams of this one")
     model.requires_grad_(False)
     balanced = learning.class_weights == "balanced"
 
     split = development_split(classes, learning.development_share, learning.seed, labels)
-    folds = cross_validation(classes, learning.seed, labels)
+    folds = linear.cross_validation(classes, learning.seed, labels, words)
     if "network" not in parts:
         split = Split(np.arange(len(words)), linear.held_out_rows(folds))
     elif len(folds) == 1:
@@ -189,6 +193,7 @@ def train(
         network=None if network is None else network.network,
         task_vocabulary=None if network is None else network.vocabulary,
         labels_separator=data.separator,
+        thresholds=fit_thresholds(calibrated, gold.numpy()) if several else 0.5,
     )  # fmt: skip
     return Trained(
         classifier, [] if network is None else network.training.history, split, probabilities,
@@ -216,8 +221,9 @@ def _settled(
 def _warn(accuracy: float, seen: float, most_frequent: float, held_out: int, stopped: str) -> None:
     """Log what makes a training doubtful; `seen` is the accuracy on the held-out texts."""
     # A model that memorised its texts has a high train accuracy, so the held-out one must beat the
-    # majority, too.
-    if min(accuracy - 0.05, seen - standard_error(seen, held_out)) < most_frequent:
+    # majority, too. By a tenth of what the majority leaves: 0.05 of two classes, less of rare ones.
+    least = most_frequent + 0.1 * (1 - most_frequent)
+    if accuracy < least or seen - standard_error(seen, held_out) < most_frequent:
         log.warning(
             "train accuracy %.3f, held-out accuracy %.3f: hardly more than the most frequent label "
             "(%.3f); are the labels in the right column, and do the texts tell them apart?",
@@ -396,8 +402,9 @@ def _evaluations(
     ):
         some, gold = data.select(rows.tolist()), trained.classes[rows]
         evaluation = evaluation_of(
-            probabilities, gold, some.texts, names, data.separator, locations=some.locations
-        )
+            probabilities, gold, some.texts, names, data.separator,
+            thresholds=trained.classifier.thresholds, locations=some.locations,
+        )  # fmt: skip
         mistakes = [replace(one, row=int(rows[one.row])) for one in evaluation.mistakes]
         evaluations[part] = replace(evaluation, mistakes=tuple(mistakes))
     if test is not None:

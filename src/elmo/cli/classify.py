@@ -304,7 +304,9 @@ def run_predict(args: Arguments) -> int:
         rate, is_empty = unknown.add(words), not words
         probabilities = dict(zip(classifier.labels, row.tolist(), strict=True))
         separator = classifier.labels_separator
-        (labels,) = label_sets(row[None], classifier.labels, several=separator is not None)
+        (labels,) = label_sets(
+            row[None], classifier.labels, classifier.thresholds, several=separator is not None
+        )
         if args.json:
             which = {"label": labels[0]} if separator is None else {"labels": labels}
             details = {**which, "probabilities": probabilities, "empty": is_empty}

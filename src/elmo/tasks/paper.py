@@ -6,6 +6,8 @@ resumes; `collect` turns the cells into results.json, which `tasks/report.py` la
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -375,6 +377,19 @@ def mix_cell(task: str, mix: MixConfig, seed: int) -> str:
     )
 
 
+def cell_folder(loaded: LanguageModel, bilm: str, kind: str, arguments: Json) -> str:
+    """By what a cell is kept: the biLM's checksum or, without ELMo, what is left of the biLM then.
+
+    That is how it cuts texts into words and, in text classifiers, how many zeros replace it.
+    """
+    if arguments.get("where") != "none":
+        return bilm[:16]
+    sizes = loaded.model.config
+    zeros = [sizes.layers, sizes.width] if kind in TEXT_TASKS else []
+    content = json.dumps([to_json(loaded.tokenizer), *zeros])
+    return f"without-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
 def run_paper(
     loaded: LanguageModel,
     data: Path,
@@ -389,6 +404,8 @@ def run_paper(
 ) -> Json:
     """Compute all cells that are not there yet, and write results.json; the same call resumes.
 
+    Another biLM in the same folder has cells of its own; those without ELMo serve both.
+
     Args:
         loaded: The biLM, which stays frozen.
         data: Folder of the data sets.
@@ -400,7 +417,8 @@ def run_paper(
     check(config)
     if loaded.path is None:
         raise UserError("expected a biLM that was loaded from a folder; save it first")
-    job: Json = {"config": to_json(config), "bilm": weights_checksum(loaded.path)}
+    bilm = weights_checksum(loaded.path)
+    job: Json = {"config": to_json(config)}
     job |= {"word_vectors": None if vectors is None else [len(vectors), vectors.dim]}
     names = {name: (kind, arguments) for name, kind, arguments in cells_of(config)}
     # What is cheap comes first; cells of the same task together, so that its layers are read once.
@@ -414,13 +432,18 @@ def run_paper(
             # Other tables may be asked for later; other settings would mix results.
             before = cast("Json", read_json(out / JOB))
             shared = ("train_rows", "test_rows", "epochs")
-            check_same_job(out, *({**one, "config": {key: one["config"][key] for key in shared}}
+            check_same_job(out, *({"word_vectors": one["word_vectors"]}
+                                  | {key: one["config"][key] for key in shared}
                                   for one in (before, job)))  # fmt: skip
         write_json(out / JOB, job)
+        paths = {
+            name: out / CELLS / cell_folder(loaded, bilm, kind, arguments) / f"{name}.json"
+            for name, (kind, arguments) in names.items()
+        }
         data_of: dict[str, Data] = {}
         layers_of: dict[str, FrozenFeatures] = {}
         for done, (name, (kind, arguments)) in enumerate(names.items()):
-            path = out / CELLS / f"{name}.json"
+            path = paths[name]
             if path.is_file():
                 on_cell(name, "cached", done + 1, len(names))
                 continue
@@ -447,9 +470,10 @@ def run_paper(
                     kind, loaded, data_of[kind], config, vectors=vectors,
                     features=layers_of.get(kind) if reads else None, **arguments,
                 )  # fmt: skip
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, cell)
             on_cell(name, "done", done + 1, len(names))
-        cells = {name: cast("Json", read_json(out / CELLS / f"{name}.json")) for name in names}
+        cells = {name: cast("Json", read_json(path)) for name, path in paths.items()}
         results = collect(cells, config)
         model, words = loaded.model.config, ""
         if vectors is not None:
@@ -457,7 +481,7 @@ def run_paper(
         results["about"] = {
             "command": command,
             "bilm": f"reads {INPUTS[model.input]}, {model.layers} layers of 2 x {model.width}",
-            "bilm_sha256": job["bilm"],
+            "bilm_sha256": bilm,
             "words": words,
             "version": elmo.__version__,
             "machine": f"{cpu_cores()} cores, {processor_name()}",
