@@ -19,6 +19,7 @@ from elmo.study.rows import (
     can_choose,
     choose,
     chosen_rows,
+    contrasts,
     row_cells,
     tuning_cells,
     vectors_cell,
@@ -45,6 +46,16 @@ def test_rows_are_chosen_by_name_and_kind() -> None:
     assert "task" not in [row.name for row in chosen_rows(replace(TINY, task_dim=0), 1)]
     with pytest.raises(UserError, match=r"got 'trainble' .did you mean 'trainable'"):
         chosen_rows(replace(TINY, rows=("trainble",)), 1)
+
+
+def test_rows_are_asked_what_context_and_learning_add() -> None:
+    every: dict[str, Any] = {row.name: [] for row in chosen_rows(TINY, 2)}
+    assert contrasts(every) == [
+        ("layer-1", "layer-0"), ("layer-2", "layer-0"), ("trainable", "average"),
+        ("trainable", "frozen"), ("function", "trainable"), ("trainable", "tfidf"),
+        ("function", "tfidf"),
+    ]  # fmt: skip
+    assert contrasts({"layer-2": [], "trainable": [], "tfidf": []}) == [("trainable", "tfidf")]
 
 
 def test_every_row_is_tuned_and_trained_alike() -> None:

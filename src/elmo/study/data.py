@@ -47,6 +47,8 @@ class LabelledParts:
     test: LabelledTexts
     senses: tuple[NewsItem, ...] = ()
     """The items of the test part, where the senses of ambiguous words are known."""
+    copies: tuple[int, int] = (0, 0)
+    """How many test texts are training texts, too, and how many nearly are."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ def read_parts(
         )
         return LabelledParts(GENERATED, train, tested, tuple(test_items))
     name = ", ".join(sources)
+    if read is not None and read.ag_news_text != "description" and name.startswith("ag_news"):
+        name += f", {read.ag_news_text}"
     if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
         test = ("ag_news:test",)
     data = read_labelled(sources, read, label_column)
@@ -140,8 +144,7 @@ def parts_of(
 ) -> LabelledParts:
     """Training and test part; without a test part, one is split off, class by class."""
     if test is not None:
-        check_test_rows(data, test)
-        return LabelledParts(name, data, test)
+        return LabelledParts(name, data, test, copies=check_test_rows(data, test))
     classes = data.encoded(data.label_names)
     split = development_split(classes, config.test_share, 0, data.label_names)
     train, held_out = (data.select(rows.tolist()) for rows in split)

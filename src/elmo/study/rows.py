@@ -363,3 +363,11 @@ def best_static(rows: Sequence[Row], outcomes: Mapping[str, Sequence[Outcome]]) 
 
     static = [row for row in rows if row.group == "static" and outcomes.get(row.name)]
     return max(static, key=accuracy, default=None)
+
+
+def contrasts(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, str]]:
+    """Questions that the reference does not answer: a row, and the one it is compared with."""
+    pairs = [(name, "layer-0") for name in outcomes if name.startswith("layer-")]
+    pairs += [("trainable", "average"), ("trainable", "frozen"), ("function", "trainable")]
+    pairs += [(name, "tfidf") for name in ("trainable", "function")]
+    return [pair for pair in pairs if pair[0] != pair[1] and outcomes.keys() >= set(pair)]
