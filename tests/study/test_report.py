@@ -35,8 +35,8 @@ ORDER = [
     "mistakes", "words", "senses", "pretraining", "how",
 ]  # fmt: skip
 NOTHING = {
-    "rows": [], "contrasts": [], "failed": [], "draws": None, "samples": [], "sweeps": [], "words": [], "senses": [],
-    "language_model": None,
+    "rows": [], "contrasts": [], "failed": [], "draws": None, "samples": [], "sweeps": [],
+    "words": [], "senses": [], "language_model": None,
 }  # fmt: skip
 CLAIMS = {"Yes": "above", "No": "below", "Undecided": "unclear"}
 needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs pdftotext")
@@ -187,10 +187,8 @@ def test_everything_else_is_there(page: Page) -> None:
     assert all(note in page.text for note in about["notes"])
     assert f"{100 * about['detectable']:.1f} points" in page.text
     for row in RESULTS["contrasts"]:
-        line = next(
-            line for line in page.tables["contrasts"]
-            if line[:2] == [ROWS[row["row"]]["title"], ROWS[row["against"]]["title"]]
-        )  # fmt: skip
+        titles = [ROWS[row["row"]]["title"], ROWS[row["against"]]["title"]]
+        line = next(line for line in page.tables["contrasts"] if line[:2] == titles)
         assert line[2].startswith(f"{row['difference']:+.4f} (".replace("-", "−"))
 
 

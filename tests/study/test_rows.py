@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.study.toys import TINY
 
 from elmo.errors import UserError
-from elmo.static.train import SvdConfig
+from elmo.static.train import SkipGramConfig, SvdConfig
 from elmo.study.rows import (
     CANDIDATES,
     Row,
@@ -125,8 +125,9 @@ def test_work_grows_with_what_is_read() -> None:
     slow, fast = (vectors_cell(name, TINY).work(100, 2) for name in ("skipgram-5", "svd-5"))
     assert slow > fast
     dim = vectors_cell("svd-5-dim50", TINY).static
-    assert isinstance(dim, SvdConfig)
-    assert (dim.window, dim.dim) == (5, 50)
+    assert dim == SvdConfig(window=5, dim=50, shift=1.0)
+    rare = vectors_cell("skipgram-8-mincount1", TINY).static
+    assert rare == SkipGramConfig(window=8, dim=TINY.static_dim, min_count=1)
 
 
 # Settings are chosen by what development rows can tell.

@@ -41,7 +41,7 @@ from elmo.study.rows import ELMO, NOTHING, Cell, Embedding, Outcome, vector_file
 from elmo.text.corpus import is_held_out
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
-VERSION = 7
+VERSION = 8
 """Of what cells compute: results of another version are not used."""
 FINE_TUNING_STEPS = 100
 OnFraction = Callable[[float], None]

@@ -209,6 +209,8 @@ def run_study(
         if has_elmo:
             cells += analyses.draw_cells(config, settings_of.get("frozen", CANDIDATES[0]))
         analysed = run_cells(study, cells, tell)
+        # Before the words, the last cell: after all cells no minute passes in silence.
+        measured = None if bilm is None else language_model(bilm, study)
         words, senses = _words(study, parts, static, has_elmo, shows_texts, words_cell, tell)
         classifier = classifier_config(config, MixConfig(), config.seeds[0], CANDIDATES[0])
         settings = [
@@ -244,7 +246,7 @@ def run_study(
                 if errors
                 else None,
             },
-            "language_model": None if bilm is None else language_model(bilm, study),
+            "language_model": measured,
             "rows": rows_done,
             "contrasts": comparisons(data, contrasts(by_column["alone"]), by_column["alone"]),
             "failed": [
@@ -268,7 +270,7 @@ def _vector_cells(
         if row.group == "static" or row.embedding == DISTILLED
     }
     for point in sweeps:
-        if point.setting in ("window", "dim"):
+        if point.setting in analyses.OF_STATIC:
             titles.setdefault(point.cell.embedding, point.cell.row)
     return [vectors_cell(name, config, title) for name, title in titles.items()]
 
