@@ -179,7 +179,7 @@ def test_test_rows_are_checked_before_training(caplog: pytest.LogCaptureFixture)
         check_test_rows(train, LabelledTexts(["c"], ["z"], ["row 7"]))
     check_test_rows(train, LabelledTexts(["c"], ["x"], ["1"]))
     assert not caplog.text
-    check_test_rows(train, LabelledTexts(["c", " B"], ["x", "y"], ["7", "8"]))
+    assert check_test_rows(train, LabelledTexts(["c", " B"], ["x", "y"], ["7", "8"])) == (1, 0)
     assert "also training texts: 1 of 2 (8 is 2)" in caplog.text
     check_test_rows(train, train)
     assert "test and training texts are the same" in caplog.text
@@ -201,12 +201,13 @@ def test_near_copies_across_train_and_test_are_named(caplog: pytest.LogCaptureFi
     ]  # with each of the two texts, 26 of 86 are in both
     test = LabelledTexts([*copies, *halves, "", texts[40].upper() + " !"], ["x"] * 82,
                          [str(n) for n in range(82)])  # fmt: skip
-    check_test_rows(train, test)
+    counts = check_test_rows(train, test)
     same, similar = caplog.messages
     assert "also training texts: 1 of 82 (81 is train 40)" in same
     found = re.search(r"nearly training texts: (\d+) of 82 \((.*)\);", similar)
     assert found is not None
     assert 25 <= int(found[1]) <= 40
+    assert counts == (1, int(found[1]))
     named = re.findall(r"(\d+) is nearly train (\d+)", found[2])
     assert named
     assert all(one == other for one, other in named)

@@ -170,7 +170,7 @@ def test_curves_have_the_best_skip_gram_and_end_with_all_labels() -> None:
 def test_sweeps_vary_the_setting_alone() -> None:
     sweeps = (
         "window=1,3", "dim=50,300", "hidden=64", "layers=3", "bilm-epochs=2", "function-hidden=9",
-        "mix-pull=0,0.5", "learning-rate=0.01", "dropout=0",
+        "min-count=1,3", "mix-pull=0,0.5", "learning-rate=0.01", "dropout=0",
     )  # fmt: skip
     config = replace(TINY, static_dim=300, sweeps=sweeps)
     points = sweep_points(config)
@@ -182,7 +182,10 @@ def test_sweeps_vary_the_setting_alone() -> None:
     assert [name for _, name in embeddings[8:11]] == [
         "elmo-hidden64", "elmo-layers3", "elmo-bilm-epochs2",
     ]  # fmt: skip
-    function, zero, half, rate, dropout = (point.cell.classifier for point in points[-5:])
+    rare = [embedding for row, embedding in embeddings[12:16] if row == "skipgram"]
+    assert rare == ["skipgram-2-mincount1", "skipgram-2"]
+    function = points[11].cell.classifier
+    zero, half, rate, dropout = (point.cell.classifier for point in points[-4:])
     assert function is not None
     assert zero is not None
     assert half is not None

@@ -91,7 +91,7 @@ CELL = Cell(
 
 def static_features() -> StaticFeatures:
     words = sorted({word for text in DATA.words for word in text})
-    drawn = np.random.default_rng(0).normal(size=(len(words), 4)).astype(np.float32)
+    drawn = np.random.default_rng(1).normal(size=(len(words), 4)).astype(np.float32)
     return StaticFeatures(TEXTS, StaticVectors(tuple(words), drawn))
 
 
@@ -208,6 +208,19 @@ def test_a_cell_is_cached_for_the_same_inputs_only(tmp_path: Path) -> None:
     assert study.cached(replace(CELL, name="y")) is None
     study.data = replace(study.data, train_count=79)
     assert study.cached(CELL) is None
+
+
+def test_static_vectors_are_made_once_for_all_biLMs_that_are_given(tmp_path: Path) -> None:
+    model = BiLM(BiLMConfig(word_dim=8, hidden=8), build_task_vocabulary(DATA.words, 1))
+    loaded = LanguageModel(model, TokenizerConfig(), {"vocabulary": {"held_out_share": 0.3}})
+    study, cell = toy_study(tmp_path), vectors_cell("svd-2", TINY)
+    key = study.key(cell)
+    study.add_bilm(ELMO, StudyBiLM(loaded, tmp_path, "given", None), "key")
+    assert study.key(cell) == key
+    # One that the study trains has not learned from these texts, nor may the vectors.
+    study.add_bilm(ELMO, StudyBiLM(loaded, tmp_path, "trained by this study", 7.0), "key")
+    assert study.held_out_fraction == 0.3
+    assert study.key(cell) != key
 
 
 def test_vectors_without_their_file_are_made_again(tmp_path: Path) -> None:

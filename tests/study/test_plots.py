@@ -92,7 +92,7 @@ def test_curves_are_named_and_every_point_is_drawn(results: Any) -> None:
     elmo = [point for point in results["samples"] if names[point["row"]][1] == "elmo"]
     assert markers(svg) == len(elmo) + 1  # and the band of intervals
     curves = [curve for curve in results["sweeps"] if curve["setting"] == "window"]
-    svg = plots.sweep(curves, NAMES)
+    svg = plots.sweep(curves, NAMES, "Context window")
     written = " ".join(texts(svg))
     assert "window" in written
     assert all(f"{point['value']:g}" in written for curve in curves for point in curve["points"])

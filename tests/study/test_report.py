@@ -35,10 +35,10 @@ ORDER = [
     "mistakes", "words", "senses", "pretraining", "how",
 ]  # fmt: skip
 NOTHING = {
-    "rows": [], "failed": [], "draws": None, "samples": [], "sweeps": [], "words": [], "senses": [],
-    "language_model": None,
+    "rows": [], "contrasts": [], "failed": [], "draws": None, "samples": [], "sweeps": [],
+    "words": [], "senses": [], "language_model": None,
 }  # fmt: skip
-CLAIM = re.compile(r"ELMo is (above|below|better|worse|higher|lower)\b", re.IGNORECASE)
+CLAIMS = {"Yes": "above", "No": "below", "Undecided": "unclear"}
 needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs pdftotext")
 
 
@@ -185,7 +185,11 @@ def test_everything_else_is_there(page: Page) -> None:
         mean = f"{column['development_accuracy']['mean']:.4f}"
         assert page.line("chosen", row["title"])[2] == mean
     assert all(note in page.text for note in about["notes"])
-    assert f"{about['detectable']:.4f}" in page.text
+    assert f"{100 * about['detectable']:.1f} points" in page.text
+    for row in RESULTS["contrasts"]:
+        titles = [ROWS[row["row"]]["title"], ROWS[row["against"]]["title"]]
+        line = next(line for line in page.tables["contrasts"] if line[:2] == titles)
+        assert line[2].startswith(f"{row['difference']:+.4f} (".replace("-", "−"))
 
 
 def test_sections_are_those_that_have_content() -> None:
@@ -252,9 +256,15 @@ def test_what_is_claimed(difference: float, p: float, half: float) -> None:
     assert verdict(compared) == side
     row = ROWS["trainable"] | {"alone": ROWS["trainable"]["alone"] | {"compared": compared}}
     rows = [ROWS[REFERENCE], row | {"beside": None}]
-    text = " ".join(make_report(RESULTS | NOTHING | {"rows": rows})["answer"])
-    assert set(CLAIM.findall(text)) == {side} - {"unclear"}
-    assert ("can tell from chance" in text) == (side == "unclear")
+    contrast = compared | {"row": "trainable", "against": "layer-0"}
+    changed = {"rows": [*rows, ROWS["layer-0"]], "contrasts": [contrast]}
+    report = make_report(RESULTS | NOTHING | changed)
+    assert CLAIMS[report["verdict"].split(":")[0]] == side
+    sentence = next(text for text in report["answer"] if text.startswith("Does a word’s context"))
+    claim = {"above": "Yes.", "below": "No.", "unclear": "Too close to tell."}[side]
+    assert sentence.startswith(f"Does a word’s context help? {claim} ")
+    low, high = (f"{100 * (difference + half * sign):+.1f}".replace("-", "−") for sign in (-1, 1))
+    assert f"(95% interval {low} to {high})" in sentence
     assert verdict(None) == "unclear"
 
 
@@ -268,20 +278,23 @@ def test_the_first_page_as_it_reads() -> None:
         ),
         key=lambda row: row["alone"]["development_accuracy"]["mean"],
     )
-    reached = f"{elmo['alone']['test_accuracy']['mean']:.4f}"
-    first = report["answer"][0]
-    assert first.startswith(
-        f"{elmo['title']}, best of the ELMo rows on development rows, labels {reached} of the test "
-    )
+    reached = f"{100 * elmo['alone']['test_accuracy']['mean']:.1f}%"
+    first, ways, context, beside = report["answer"]
+    assert first.startswith(f"With {elmo['title']}, the classifier labels {reached} of the test ")
     assert f"{ROWS[REFERENCE]['title']}, the best static embedding, " in first
-    assert report["answer"][1].startswith("Of 8 frozen ELMo rows, ")
-    assert "word vectors learned for the task" in report["answer"][2]
+    assert ways.startswith("Of 8 ways to read the frozen biLM, ")
+    against = {row["row"]: row for row in RESULTS["contrasts"] if row["against"] == "layer-0"}
+    assert [*against] == ["layer-1", "layer-2"]
+    for row in against.values():
+        assert f"{100 * row['difference']:+.1f} points".replace("-", "−") in context
+    assert beside.startswith("If the classifier also learns word vectors of its own")
     assert "one permutation test over the 30 test rows and all 2 seeds" in report["sure"]
     assert [block["name"] for block in report["first"]] == ["accuracy"]
     assert report["question"].endswith("?")
     only = [ROWS["tfidf"] | {"alone": ROWS["tfidf"]["alone"] | {"compared": None}}]
     alone = make_report(RESULTS | NOTHING | {"rows": only})
-    assert alone["answer"][0].startswith("TF-IDF, linear SVM, best of all rows")
+    assert alone["answer"][0].startswith("With TF-IDF, linear SVM, ")
+    assert "verdict" not in alone
     assert alone["sure"] == ""
     about = RESULTS["about"] | {"data": "generated", "title": "My own study"}
     generated = make_report(RESULTS | {"about": about})

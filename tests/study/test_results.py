@@ -65,7 +65,8 @@ def test_rows_are_compared_over_all_seeds_and_corrected() -> None:
         "trainable": [outcome(better), outcome(better)],
         "average": [outcome(better), outcome(worse)],
     }
-    found = comparisons(DATA, "svd-2", outcomes)
+    pairs = [("trainable", "svd-2"), ("average", "svd-2")]
+    found = {some["row"]: some for some in comparisons(DATA, pairs, outcomes)}
     assert [*found] == ["trainable", "average"]
     # Two equal seeds are one: 10 rows against 2.
     expected = stats.binomtest(2, 12, 0.5).pvalue
@@ -76,7 +77,7 @@ def test_rows_are_compared_over_all_seeds_and_corrected() -> None:
     assert found["average"]["difference"] == pytest.approx(4 / 30)
     assert found["average"]["standard_error"] > found["trainable"]["standard_error"]
     assert found["trainable"]["against"] == "svd-2"
-    assert comparisons(DATA, None, outcomes) == {}
+    assert comparisons(DATA, [], outcomes) == []
 
 
 def test_the_best_static_row_is_chosen_on_development_rows() -> None:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.study.toys import TINY
 
 from elmo.errors import UserError
-from elmo.static.train import SvdConfig
+from elmo.static.train import SkipGramConfig, SvdConfig
 from elmo.study.rows import (
     CANDIDATES,
     Row,
     can_choose,
     choose,
     chosen_rows,
+    contrasts,
     row_cells,
     tuning_cells,
     vectors_cell,
@@ -45,6 +46,16 @@ def test_rows_are_chosen_by_name_and_kind() -> None:
     assert "task" not in [row.name for row in chosen_rows(replace(TINY, task_dim=0), 1)]
     with pytest.raises(UserError, match=r"got 'trainble' .did you mean 'trainable'"):
         chosen_rows(replace(TINY, rows=("trainble",)), 1)
+
+
+def test_rows_are_asked_what_context_and_learning_add() -> None:
+    every: dict[str, Any] = {row.name: [] for row in chosen_rows(TINY, 2)}
+    assert contrasts(every) == [
+        ("layer-1", "layer-0"), ("layer-2", "layer-0"), ("trainable", "average"),
+        ("trainable", "frozen"), ("function", "trainable"), ("trainable", "tfidf"),
+        ("function", "tfidf"),
+    ]  # fmt: skip
+    assert contrasts({"layer-2": [], "trainable": [], "tfidf": []}) == [("trainable", "tfidf")]
 
 
 def test_every_row_is_tuned_and_trained_alike() -> None:
@@ -114,8 +125,9 @@ def test_work_grows_with_what_is_read() -> None:
     slow, fast = (vectors_cell(name, TINY).work(100, 2) for name in ("skipgram-5", "svd-5"))
     assert slow > fast
     dim = vectors_cell("svd-5-dim50", TINY).static
-    assert isinstance(dim, SvdConfig)
-    assert (dim.window, dim.dim) == (5, 50)
+    assert dim == SvdConfig(window=5, dim=50, shift=1.0)
+    rare = vectors_cell("skipgram-8-mincount1", TINY).static
+    assert rare == SkipGramConfig(window=8, dim=TINY.static_dim, min_count=1)
 
 
 # Settings are chosen by what development rows can tell.

@@ -290,8 +290,11 @@ def encode_labels(
     return np.array([classes[label] for label in labels], np.int64)
 
 
-def check_test_rows(train: LabelledTexts, test: LabelledTexts) -> None:
-    """Before hours of training: refuse unknown test labels, name copied and half copied texts."""
+def check_test_rows(train: LabelledTexts, test: LabelledTexts) -> tuple[int, int]:
+    """Before hours of training: refuse unknown test labels, name copied and half copied texts.
+
+    Returns how many test texts are also training texts, and how many nearly are.
+    """
     from elmo.classify.linear import ngram_hashes
     from elmo.text.corpus import representative_phrase
 
@@ -312,13 +315,14 @@ def check_test_rows(train: LabelledTexts, test: LabelledTexts) -> None:
     filled = [sum(bool(text.strip()) for text in part.texts) for part in (train, test)]
     if filled == 2 * [len(copies["also"])]:
         log.warning("test and training texts are the same: the test accuracy says nothing")
-        copies = {}
+        return filled[0], 0
     for how, found in copies.items():
         if found:
             log.warning(
                 "test texts that are %s training texts: %d of %d (%s); they make the test accuracy "
                 "look better than it is", how, len(found), len(test.texts), _shortened(found),
             )  # fmt: skip
+    return len(copies["also"]), len(copies["nearly"])
 
 
 def _folded(text: str) -> str:

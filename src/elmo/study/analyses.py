@@ -26,6 +26,7 @@ from elmo.study.rows import (
     CANDIDATES,
     ELMO,
     METHODS,
+    ONE_LAYER,
     Cell,
     Outcome,
     Row,
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
     from elmo.study.data import StudyData
 
 DRAWS, SAMPLES, SWEEPS = "Draws of frozen λs", "Fewer labels", "Settings varied"
-WHOLE = ("window", "dim", "hidden", "layers", "bilm-epochs", "function-hidden")
+WHOLE = ("window", "dim", "min-count", "hidden", "layers", "bilm-epochs", "function-hidden")
 SWEPT = (*WHOLE, "learning-rate", "dropout", "mix-pull")
-OF_BILM = ("hidden", "layers", "bilm-epochs")
+OF_BILM, OF_STATIC = ("hidden", "layers", "bilm-epochs"), ("window", "dim", "min-count")
 NEIGHBOURS, AROUND = 6, 6
 MOST_OCCURRENCES, LEAST_OCCURRENCES = 100, 4
 SEARCHED = 1_500
@@ -187,11 +188,14 @@ def sweep_points(config: StudyConfig) -> list[SweepPoint]:
         for value in (_number(setting, word, text) for word in values.split(",")):
             rows = {"trainable": ELMO}
             mix, settings = MixConfig(), dict(CANDIDATES[0])
+            if setting in OF_STATIC:
+                mix = ONE_LAYER
             if setting == "window":
                 rows = {method: f"{method}-{value:g}" for method in METHODS}
-            elif setting == "dim":
-                size = "" if value == config.static_dim else f"-dim{value:g}"
-                rows = {method: f"{method}-{window}{size}" for method in METHODS}
+            elif setting in OF_STATIC:
+                usual = {"dim": config.static_dim, "min-count": WordsConfig().min_count}[setting]
+                other = "" if value == usual else f"-{setting.replace('-', '')}{value:g}"
+                rows = {method: f"{method}-{window}{other}" for method in METHODS}
             elif setting in OF_BILM:
                 rows = {"trainable": f"{ELMO}-{setting}{value:g}"}
             elif setting == "function-hidden":

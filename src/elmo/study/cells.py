@@ -41,7 +41,7 @@ from elmo.study.rows import ELMO, NOTHING, Cell, Embedding, Outcome, vector_file
 from elmo.text.corpus import is_held_out
 from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
-VERSION = 7
+VERSION = 8
 """Of what cells compute: results of another version are not used."""
 FINE_TUNING_STEPS = 100
 OnFraction = Callable[[float], None]
@@ -82,8 +82,12 @@ class Study:
 
     @property
     def held_out_fraction(self) -> float:
-        """Fraction of the texts that the biLM has not learned from, and static vectors must not."""
-        settings = [bilm.loaded.config.get("vocabulary", {}) for bilm in self.bilms.values()]
+        """Fraction of the texts that a biLM of this study does not learn from, nor static vectors.
+
+        That of a biLM which was given is of other texts: static vectors are made once for all.
+        """
+        own = [bilm.loaded.config for bilm in self.bilms.values() if bilm.seconds is not None]
+        settings = [config.get("vocabulary", {}) for config in own]
         return max((float(some.get("held_out_share", 0.0)) for some in settings), default=0.02)
 
     def key(self, cell: Cell) -> str:

@@ -61,7 +61,7 @@ class StudyConfig:
     draws: Several = 12
     """Draws of frozen weights."""
     sweeps: tuple[str, ...] = (
-        "window=1,2,5,8", "dim=50,100,300", "hidden=32,64,128", "layers=1,2,3",
+        "window=1,2,5,8", "dim=50,100,300", "min-count=1,3,10", "hidden=32,64,128", "layers=1,2,3",
         "bilm-epochs=1,2,4", "learning-rate=0.0003,0.001,0.003,0.01", "dropout=0,0.2,0.5",
         "mix-pull=0,0.001,0.01,0.1,1", "function-hidden=16,64,256",
     )  # fmt: skip

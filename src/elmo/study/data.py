@@ -47,6 +47,8 @@ class LabelledParts:
     test: LabelledTexts
     senses: tuple[NewsItem, ...] = ()
     """The items of the test part, where the senses of ambiguous words are known."""
+    copies: tuple[int, int] = (0, 0)
+    """How many test texts are training texts, too, and how many nearly are."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ def read_parts(
         )
         return LabelledParts(GENERATED, train, tested, tuple(test_items))
     name = ", ".join(sources)
+    if read is not None and read.ag_news_text != "description" and name.startswith("ag_news"):
+        name += f", {read.ag_news_text}"
     if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
         test = ("ag_news:test",)
     data = read_labelled(sources, read, label_column)
@@ -140,8 +144,7 @@ def parts_of(
 ) -> LabelledParts:
     """Training and test part; without a test part, one is split off, class by class."""
     if test is not None:
-        check_test_rows(data, test)
-        return LabelledParts(name, data, test)
+        return LabelledParts(name, data, test, copies=check_test_rows(data, test))
     classes = data.encoded(data.label_names)
     split = development_split(classes, config.test_share, 0, data.label_names)
     train, held_out = (data.select(rows.tolist()) for rows in split)
@@ -180,10 +183,11 @@ class StaticFeatures:
     def __init__(self, texts: TokenizedTexts, vectors: StaticVectors | None) -> None:
         self.texts = texts
         vectors = vectors or StaticVectors(("",), np.zeros((1, 0), np.float32))
-        # Scaled to a root mean square of 1, whatever the method gave; zeros for unknown words.
-        squares = np.square(vectors.vectors).sum() / max(1, vectors.vectors.size)
-        scale = max(float(np.sqrt(squares)), 1e-12)
-        table = np.vstack([vectors.vectors / scale, np.zeros((1, vectors.dim), np.float32)])
+        # Each word's vector has a root mean square of 1, whatever its method and frequency gave:
+        # SVD is 1.0 point better than with one scale for all (docs/experiments.md). Zeros: unknown.
+        squares = np.square(vectors.vectors).sum(1, keepdims=True) / max(1, vectors.dim)
+        scaled = vectors.vectors / np.maximum(np.sqrt(squares), 1e-12)
+        table = np.vstack([scaled, np.zeros((1, vectors.dim), np.float32)])
         self._table = torch.from_numpy(table.astype(np.float32))
         self._ids = [
             np.array([self._id(vectors, word) for word in words], np.int64) for words in texts.words

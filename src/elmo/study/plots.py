@@ -288,7 +288,7 @@ def samples(
     return _svg(figure, "samples")
 
 
-def sweep(curves: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
+def sweep(curves: Sequence[Json], names: Mapping[str, tuple[str, str]], setting: str) -> str:
     """Development and test accuracy against the values of one setting, one panel per row."""
     figure, panels = _panels(len(curves), 1.9, max(2, len(curves)), share_y=True)
     for axes, curve in zip(panels, curves, strict=True):
@@ -305,7 +305,7 @@ def sweep(curves: Sequence[Json], names: Mapping[str, tuple[str, str]]) -> str:
         _curve(axes, at, test, group)
         axes.set_xticks(at, [f"{point['value']:g}" for point in points])
         axes.margins(0.1)
-        _label(axes, curve["setting"], "accuracy" if axes is panels[0] else "")
+        _label(axes, setting, "accuracy" if axes is panels[0] else "")
     return _svg(figure, f"sweep-{curves[0]['setting']}")
 
 

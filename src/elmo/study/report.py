@@ -79,7 +79,7 @@ def _template(name: str, *, autoescape: bool) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["score"] = score
+    environment.filters |= {"score": score, "verdict": verdict}
     return environment.get_template(name)
 
 
@@ -264,8 +264,8 @@ def make_report(results: Json) -> Json:
         **{function.__name__: function for function in (
             part, answer, first, section, details, text, code, table, head, over, heading, line,
             cell, by_group, figure, best, p, around, difference, duration, fmean,
-            frequent_mistakes, mean, number, numbered, over_seeds, p_value, score, set_to,
-            shortened, sweep_sentence, value, verdict, wilson, zip_longest,
+            frequent_mistakes, mean, number, numbered, over_seeds, p_value, percent, points, score,
+            set_to, shortened, sweep_sentence, value, verdict, wilson, zip_longest,
         )},
         plots=plots,
     )  # fmt: skip
@@ -347,6 +347,17 @@ def difference(compared: Json) -> str:
     values = (compared["difference"], compared["low"], compared["high"])
     middle, low, high = (f"{number:+.4f}".replace("-", "−") for number in values)
     return f"{middle} ({low} to {high})"
+
+
+def percent(rate: float) -> str:
+    return f"{100 * rate:.1f}%"
+
+
+def points(compared: Json) -> str:
+    """A difference of accuracies in percentage points, for sentences."""
+    values = (compared["difference"], compared["low"], compared["high"])
+    middle, low, high = (f"{100 * number:+.1f}".replace("-", "−") for number in values)
+    return f"{middle} points (95% interval {low} to {high})"
 
 
 def p_value(p: float) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "results.json"
 CONFUSIONS, EXAMPLES = 3, 3
 KEYS = {
-    "results": "about language_model rows failed draws samples sweeps words senses",
+    "results": "about language_model rows contrasts failed draws samples sweeps words senses",
     "results.about": "title command data rows_read train_rows development_rows test_rows labels "
     "preset seeds settings fingerprints versions machine finished seconds shows_texts notes "
     "detectable",
@@ -55,24 +55,20 @@ def named(values: Mapping[str, Any]) -> list[Json]:
 
 
 def comparisons(
-    data: StudyData, reference: str | None, outcomes: Mapping[str, Sequence[Outcome]]
-) -> dict[str, Json]:
-    """Each row against the reference over all seeds, with Holm's correction over all of them."""
-    if reference is None:
-        return {}
+    data: StudyData, pairs: Sequence[tuple[str, str]], outcomes: Mapping[str, Sequence[Outcome]]
+) -> list[Json]:
+    """Rows against others over all seeds, with Holm's correction over all pairs."""
     gold = data.classes[data.test]
     right = {
         name: np.array([outcome.predictions for outcome in some]) == gold
         for name, some in outcomes.items()
     }
-    compared = {
-        name: compare(rows, right[reference]) for name, rows in right.items() if name != reference
-    }
-    adjusted = holm([comparison.p for comparison in compared.values()])
-    return {
-        name: {"against": reference, **to_json(comparison), "holm": p}
-        for (name, comparison), p in zip(compared.items(), adjusted, strict=True)
-    }
+    compared = [compare(right[row], right[against]) for row, against in pairs]
+    adjusted = holm([comparison.p for comparison in compared])
+    return [
+        {"row": row, "against": against, **to_json(comparison), "holm": p}
+        for (row, against), comparison, p in zip(pairs, compared, adjusted, strict=True)
+    ]
 
 
 def column_result(

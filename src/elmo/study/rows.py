@@ -24,6 +24,8 @@ from elmo.study.results import named
 NOTHING, ELMO, DISTILLED = "nothing", "elmo", "distilled"
 """Names of embeddings; a static one is named by its method and window, as svd-5."""
 METHODS = {"svd": "SVD", "skipgram": "Skip-gram"}
+ONE_LAYER = MixConfig(mix="average")
+"""Of static vectors: nothing to weigh, so that no gradient is as large as all words of a batch."""
 
 Group = Literal["control", "static", "elmo"]
 Kind = Literal["majority", "tfidf", "network", "fine-tuned", "vectors", "bilm", "reading", "words"]
@@ -170,15 +172,18 @@ def chosen_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
         Row("tfidf", "TF-IDF, linear SVM", "control", "tfidf"),
         *([Row("task", "Task embeddings", "control")] if config.task_dim else []),
         *(
-            Row(f"{method}-{n}", f"{title}, window {n}", "static", embedding=f"{method}-{n}")
+            Row(f"{method}-{n}", f"{title}, window {n}", "static", embedding=f"{method}-{n}",
+                mix=ONE_LAYER)
             for method, title in METHODS.items()
             for n in config.windows
         ),
         *(
-            Row(f"file-{name}", f"{name} (given)", "static", embedding=f"file-{name}")
+            Row(f"file-{name}", f"{name} (given)", "static", embedding=f"file-{name}",
+                mix=ONE_LAYER)
             for name in vector_files(config)
         ),
-        Row(DISTILLED, "ELMo, distilled into static vectors", "elmo", embedding=DISTILLED),
+        Row(DISTILLED, "ELMo, distilled into static vectors", "elmo", embedding=DISTILLED,
+            mix=ONE_LAYER),
         *(
             Row(name, f"ELMo, {titles.get(name, name.replace('-', ' '))}", "elmo", embedding=ELMO,
                 mix=mix)
@@ -313,15 +318,20 @@ def row_cells(
 
 
 def vectors_cell(name: str, config: StudyConfig, row: str = "Static vectors") -> Cell:
-    """The cell that makes the static vectors of a name such as svd-5, svd-5-dim100 or distilled."""
+    """The cell that makes static vectors: svd-5, svd-5-dim100, svd-5-mincount1 or distilled."""
     static: StaticConfig | ContextualConfig | None = None
     if name == DISTILLED:
         static = ContextualConfig()
     elif not name.startswith("file-"):
         method, window, *rest = name.split("-")
-        dim = int(rest[0].removeprefix("dim")) if rest else config.static_dim
-        kind = SvdConfig if method == "svd" else SkipGramConfig
-        static = kind(window=int(window), dim=dim)
+        changed = rest[0] if rest else ""
+        settings = {"window": int(window), "dim": config.static_dim}
+        for name_of, prefix in (("dim", "dim"), ("min_count", "mincount")):
+            if changed.startswith(prefix):
+                settings[name_of] = int(changed.removeprefix(prefix))
+        # Unshifted, as Levy, Goldberg & Dagan (2015) found best for SVD: here worth a point, too.
+        svd = SvdConfig(**settings, shift=1.0)
+        static = svd if method == "svd" else SkipGramConfig(**settings)
     return Cell(name=f"vectors-{name}", row=row, kind="vectors", embedding=name, static=static)
 
 
@@ -363,3 +373,11 @@ def best_static(rows: Sequence[Row], outcomes: Mapping[str, Sequence[Outcome]]) 
 
     static = [row for row in rows if row.group == "static" and outcomes.get(row.name)]
     return max(static, key=accuracy, default=None)
+
+
+def contrasts(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, str]]:
+    """Questions that the reference does not answer: a row, and the one it is compared with."""
+    pairs = [(name, "layer-0") for name in outcomes if name.startswith("layer-")]
+    pairs += [("trainable", "average"), ("trainable", "frozen"), ("function", "trainable")]
+    pairs += [(name, "tfidf") for name in ("trainable", "function")]
+    return [pair for pair in pairs if pair[0] != pair[1] and outcomes.keys() >= set(pair)]

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo.classify.metrics import detectable
-from elmo.config import BILM, Json, check, to_json
+from elmo.config import Json, check, to_json
 from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
 from elmo.errors import UserError
@@ -50,6 +50,7 @@ from elmo.study.rows import (
     choose,
     chosen_rows,
     classifier_config,
+    contrasts,
     row_cells,
     tuning_cells,
     vectors_cell,
@@ -189,7 +190,8 @@ def run_study(
         errors: list[float] = []
         for column, outcomes in by_column.items():
             best = best_static(rows, outcomes)
-            compared = comparisons(data, best and best.name, outcomes)
+            pairs = [(name, best.name) for name in outcomes if best and name != best.name]
+            compared = {some.pop("row"): some for some in comparisons(data, pairs, outcomes)}
             if column == "alone":
                 errors = [comparison["standard_error"] for comparison in compared.values()]
             for row in (row for row in able if row.name in outcomes):
@@ -207,6 +209,8 @@ def run_study(
         if has_elmo:
             cells += analyses.draw_cells(config, settings_of.get("frozen", CANDIDATES[0]))
         analysed = run_cells(study, cells, tell)
+        # Before the words, the last cell: after all cells no minute passes in silence.
+        measured = None if bilm is None else language_model(bilm, study)
         words, senses = _words(study, parts, static, has_elmo, shows_texts, words_cell, tell)
         classifier = classifier_config(config, MixConfig(), config.seeds[0], CANDIDATES[0])
         settings = [
@@ -242,8 +246,9 @@ def run_study(
                 if errors
                 else None,
             },
-            "language_model": None if bilm is None else language_model(bilm, study),
+            "language_model": measured,
             "rows": rows_done,
+            "contrasts": comparisons(data, contrasts(by_column["alone"]), by_column["alone"]),
             "failed": [
                 {"name": name, "title": row_title, "message": message}
                 for (row_title, message), name in study.failures.items()
@@ -265,7 +270,7 @@ def _vector_cells(
         if row.group == "static" or row.embedding == DISTILLED
     }
     for point in sweeps:
-        if point.setting in ("window", "dim"):
+        if point.setting in analyses.OF_STATIC:
             titles.setdefault(point.cell.embedding, point.cell.row)
     return [vectors_cell(name, config, title) for name, title in titles.items()]
 
@@ -283,7 +288,13 @@ def _notes(study: Study, parts: LabelledParts, *, given: bool) -> list[str]:
     if not given and count < LITTLE_TEXT and parts.name != GENERATED:
         notes.append(
             f"The biLM is trained on these {count:,} words alone, too few to learn a language "
-            f"from; one that knows more comes with elmo: --model default ({BILM.parent.name})."
+            "from; one that knows more comes with elmo: --model default."
+        )
+    if any(parts.copies):
+        also, nearly = parts.copies
+        notes.append(
+            f"{also:,} of the test texts are also training texts and {nearly:,} nearly are: every "
+            "accuracy looks better than it is on new texts."
         )
     for note in notes:
         log.warning("%s", note)
