@@ -217,6 +217,18 @@ def test_a_config_is_read_strictly(folder: Path) -> None:
     assert "model.layers: expected int, got 'two'" in str(raised.value)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_setting_of_earlier_versions_is_passed_over(
+    folder: Path, shared: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    config["model"]["softmax"]["shared_negatives"] = shared
+    (folder / CONFIG).write_text(json.dumps(config))
+    loaded = open_model(folder)
+    assert "shared_negatives" not in loaded.config["model"]["softmax"]
+    assert ("a sample of words per target" in caplog.text) is not shared
+
+
 def test_a_config_that_contradicts_itself_is_refused(folder: Path) -> None:
     edit(folder, {"model": {"word_dim": 5}})
     with pytest.raises(UserError, match="tied: the softmax needs word vectors of size 4, got 5"):

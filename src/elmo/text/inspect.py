@@ -73,44 +73,53 @@ class VocabularyPoint:
     unknown_rate: float | None  # of the held-out words; None if nothing is held out
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class CorpusReport:
-    """All that `inspect` finds, as plain values that JSON can hold."""
+    """All that `inspect` finds, filled in as it reads: plain values that JSON can hold."""
 
     files: int
-    unreadable: list[str]  # what is wrong with files that could not be read to their end
+    unreadable: list[str] = field(default_factory=list[str])
+    """What is wrong with files that could not be read to their end."""
     blank_lines: int | None  # blank lines of plain text; None if there is no plain text
-    documents: int
-    tokens: int
-    held_out_documents: int
-    held_out_tokens: int
-    median_length: int
+    documents: int = 0
+    tokens: int = 0
+    held_out_documents: int = 0
+    held_out_tokens: int = 0
+    median_length: int = 0
     """Tokens per document, as the percentiles are: the length that so many do not exceed."""
-    percentile_95: int
-    percentile_99: int
-    longest: int
-    longest_at: str
+    percentile_95: int = 0
+    percentile_99: int = 0
+    longest: int = 0
+    longest_at: str = ""
     window: int
-    over_window: Sightings  # documents longer than a window, with the boundary they start with
-    replaced: Sightings  # documents with U+FFFD, which stands for bytes that are not UTF-8
-    not_utf8: list[str]  # the first fault of each file with bytes that are not UTF-8
+    over_window: Sightings = field(default_factory=Sightings)
+    """Documents longer than a window, with the boundary they start with."""
+    replaced: Sightings = field(default_factory=Sightings)
+    """Documents with U+FFFD, which stands for bytes that are not UTF-8."""
+    not_utf8: list[str] = field(default_factory=list[str])
+    """The first fault of each file with bytes that are not UTF-8."""
     replaces_errors: bool  # whether such bytes are replaced, rather than stop the training
-    control: Sightings  # documents with control characters or invisible ones
-    html: Sightings  # documents with what looks like HTML
-    unspaced: Sightings  # documents with Thai, Khmer, Burmese or Lao, one token per phrase
-    compared: int  # the first so many documents, as memory allows, were compared with each other
-    exact_duplicates: int  # documents that would go if only one of each were kept
-    near_duplicates: int
+    control: Sightings = field(default_factory=Sightings)
+    """Documents with control characters or invisible ones."""
+    html: Sightings = field(default_factory=Sightings)
+    """Documents with what looks like HTML."""
+    unspaced: Sightings = field(default_factory=Sightings)
+    """Documents with Thai, Khmer, Burmese or Lao, one token per phrase."""
+    compared: int = 0  # the first so many documents, as memory allows, were compared
+    exact_duplicates: int = 0  # documents that would go if only one of each were kept
+    near_duplicates: int = 0
     """An estimate, besides the exact ones: two texts count as copies with a probability equal to
     the fraction of five-word phrases they have in common."""
-    types: int  # distinct words
-    capped: bool  # whether there are more distinct words than can be kept
-    special: list[str]  # special words of the model that the text itself holds
-    vocabulary: VocabularyPoint
-    by_min_count: list[VocabularyPoint]
-    by_max_size: list[VocabularyPoint]
-    growth: list[tuple[int, int]]  # running and distinct words, at tokens that double each time
-    heaps_exponent: float | None  # b of Heaps' law, types = a tokens^b; None of little text
+    types: int = 0  # distinct words
+    capped: bool = False  # whether there are more distinct words than can be kept
+    special: list[str] = field(default_factory=list[str])
+    """Special words of the model that the text itself holds."""
+    vocabulary: VocabularyPoint = field(init=False)
+    by_min_count: list[VocabularyPoint] = field(init=False)
+    by_max_size: list[VocabularyPoint] = field(init=False)
+    growth: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Running and distinct words, at tokens that double each time."""
+    heaps_exponent: float | None = None  # b of Heaps' law, types = a tokens^b; None of little text
 
 
 def inspect(
@@ -130,18 +139,16 @@ def inspect(
     `progress` is called with the number of lines or rows read so far.
     """
     read, tokenize = read or ReadOptions(), build_tokenizer(tokenizer or TokenizerConfig())
-    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())  # of all, of held out
-    documents, tokens_read = [0, 0], [0, 0]  # the same
-    growth: list[tuple[int, int]] = []
-    over_window, replaced, control, html, unspaced = (Sightings() for _ in range(5))
-    lengths: Counter[int] = Counter()
-    longest, longest_at = 0, ""
+    has_plain = any(source.format == "plain" for source in sources)
+    report = CorpusReport(
+        files=len(sources), blank_lines=0 if has_plain else None, window=window,
+        replaces_errors=read.errors == "replace",
+    )  # fmt: skip
+    counts, in_held_out, lengths = Counter[str](), Counter[str](), Counter[int]()
     hashes, phrases = array("Q"), array("Q")  # sixteen bytes per document
-    lines = blank_lines = 0
-    suspects: list[Source] = []
-    unreadable: list[str] = []
+    lines = 0
     for source in sources:
-        replaced_before = replaced.documents
+        replaced_before = report.replaced.documents
         try:
             for where, text in _lenient(source, read):
                 lines += 1
@@ -149,97 +156,69 @@ def inspect(
                     progress(lines)
                 tokens = tokenize(text)
                 if not tokens:
-                    blank_lines += 1
+                    if report.blank_lines is not None:
+                        report.blank_lines += 1
                     continue
                 phrase = representative_phrase(tokens)
                 known = tokens
-                if len(counts[0]) >= LARGEST_LEXICON:
-                    known = [token for token in tokens if token in counts[0]]
-                for part in range(1 + is_phrase_held_out(phrase, held_out_share)):
-                    documents[part] += 1
-                    tokens_read[part] += len(tokens)
-                    counts[part].update(known)
-                if tokens_read[0] >= FIRST_GROWTH_POINT << len(growth):
-                    growth.append((tokens_read[0], len(counts[0])))
+                if len(counts) >= LARGEST_LEXICON:
+                    known = [token for token in tokens if token in counts]
+                report.documents += 1
+                report.tokens += len(tokens)
+                counts.update(known)
+                if is_phrase_held_out(phrase, held_out_share):
+                    report.held_out_documents += 1
+                    report.held_out_tokens += len(tokens)
+                    in_held_out.update(known)
+                if report.tokens >= FIRST_GROWTH_POINT << len(report.growth):
+                    report.growth.append((report.tokens, len(counts)))
                 if len(hashes) < LARGEST_COMPARED:
                     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
                     hashes.append(int.from_bytes(digest, "little"))
                     phrases.append(phrase)
                 lengths[len(tokens)] += 1
-                if len(tokens) > longest:
-                    longest, longest_at = len(tokens), where
+                if len(tokens) > report.longest:
+                    report.longest, report.longest_at = len(tokens), where
                 if len(tokens) + 1 > window:  # a direction reads the boundary, too
-                    over_window.add(where)
+                    report.over_window.add(where)
                 if "\ufffd" in text:
-                    replaced.add(where)
+                    report.replaced.add(where)
                 if _CONTROL.search(text):
-                    control.add(where)
+                    report.control.add(where)
                 if _HTML.search(text):
-                    html.add(where)
+                    report.html.add(where)
                 if not text.isascii() and any(_UNSPACED.search(token) for token in tokens):
-                    unspaced.add(where)
+                    report.unspaced.add(where)
         except UserError as error:
-            unreadable.append(str(error))
-        if replaced.documents > replaced_before:
-            suspects.append(source)
-    if not longest:
-        raise UserError("\n".join(unreadable) or "there is not one word in this text")
-
-    # U+FFFD: either bytes that are not UTF-8, which a strict reading stops at, or the text's own.
-    not_utf8: list[str] = []
-    for source in suspects:
-        try:
-            for _ in read_documents([source], replace(read, errors="strict")):
-                pass
-        except UserError as error:
-            not_utf8.append(str(error))
+            report.unreadable.append(str(error))
+        if report.replaced.documents > replaced_before:
+            # Either bytes that are not UTF-8, which a strict reading stops at, or the text's own.
+            try:
+                for _ in read_documents([source], replace(read, errors="strict")):
+                    pass
+            except UserError as error:
+                report.not_utf8.append(str(error))
+    if not report.longest:
+        raise UserError("\n".join(report.unreadable) or "there is not one word in this text")
     ordered = sorted(lengths)
     so_far = list(accumulate(lengths[length] for length in ordered))
-    median, percentile_95, percentile_99 = (
+    report.median_length, report.percentile_95, report.percentile_99 = (
         ordered[bisect_left(so_far, math.ceil(fraction * so_far[-1]))]
         for fraction in (0.5, 0.95, 0.99)
     )
     _, firsts = np.unique(np.frombuffer(hashes, np.uint64), return_index=True)
     distinct = len(np.unique(np.frombuffer(phrases, np.uint64)[firsts]))
-    exponent = None
-    if len(growth) >= POINTS_FOR_A_LAW:  # the slope of types over tokens, in logarithms
-        logs = np.log(np.array(growth, np.float64))
-        exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
-    vocabularies = _vocabularies(*counts, tokens_read[1], min_count, max_vocabulary)
-    has_plain = any(source.format == "plain" for source in sources)
-    return CorpusReport(
-        files=len(sources),
-        unreadable=unreadable,
-        blank_lines=blank_lines if has_plain else None,
-        documents=documents[0],
-        tokens=tokens_read[0],
-        held_out_documents=documents[1],
-        held_out_tokens=tokens_read[1],
-        median_length=median,
-        percentile_95=percentile_95,
-        percentile_99=percentile_99,
-        longest=longest,
-        longest_at=longest_at,
-        window=window,
-        over_window=over_window,
-        replaced=replaced,
-        not_utf8=not_utf8,
-        replaces_errors=read.errors == "replace",
-        control=control,
-        html=html,
-        unspaced=unspaced,
-        compared=len(hashes),
-        exact_duplicates=len(hashes) - len(firsts),
-        near_duplicates=len(firsts) - distinct,
-        types=len(counts[0]),
-        capped=len(counts[0]) >= LARGEST_LEXICON,
-        special=[word for word in SPECIAL_WORDS if word in counts[0]],
-        vocabulary=vocabularies[0],
-        by_min_count=vocabularies[1 : 1 + len(MIN_COUNTS)],
-        by_max_size=vocabularies[1 + len(MIN_COUNTS) :],
-        growth=growth,
-        heaps_exponent=exponent,
-    )
+    report.compared, report.exact_duplicates = len(hashes), len(hashes) - len(firsts)
+    report.near_duplicates = len(firsts) - distinct
+    if len(report.growth) >= POINTS_FOR_A_LAW:  # the slope of types over tokens, in logarithms
+        logs = np.log(np.array(report.growth, np.float64))
+        report.heaps_exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+    report.types, report.capped = len(counts), len(counts) >= LARGEST_LEXICON
+    report.special = [word for word in SPECIAL_WORDS if word in counts]
+    points = _vocabularies(counts, in_held_out, report.held_out_tokens, min_count, max_vocabulary)
+    report.vocabulary, points = points[0], points[1:]
+    report.by_min_count, report.by_max_size = points[: len(MIN_COUNTS)], points[len(MIN_COUNTS) :]
+    return report
 
 
 def _lenient(source: Source, read: ReadOptions) -> Iterator[tuple[str, str]]:
