@@ -23,6 +23,7 @@ from elmo.classify.features import (
     batches_by_length,
     build_task_vocabulary,
     check_vector_size,
+    cut_texts,
     init_from_word_vectors,
     shuffled_batches,
     task_ids,
@@ -106,7 +107,7 @@ def test_vectors_of_other_words_are_refused() -> None:
 
 def test_long_texts_are_cut_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        cut = tokenize_texts(toy_model(), ["the cat sat on", "rain", ["a", "b", "c"]], 2)
+        cut = cut_texts(tokenize_texts(toy_model(), ["the cat sat on", "rain", ["a", "b", "c"]]), 2)
     assert cut == [["the", "cat"], ["rain"], ["a", "b"]]
     assert "first 2 words: 2 of 3" in caplog.text
 
@@ -114,7 +115,7 @@ def test_long_texts_are_cut_and_it_is_said(caplog: pytest.LogCaptureFixture) -> 
 def test_all_texts_are_read_once_as_if_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_rows, "TOKENS_AT_ONCE", 20)
     loaded = toy_model()
-    words = [*tokenize_texts(loaded, toy_texts(30).texts, 5), []]
+    words = [*cut_texts(tokenize_texts(loaded, toy_texts(30).texts), 5), []]
     rows = TokenizedTexts(words, build_task_vocabulary([WORDS], 1))
     seen: list[int] = []
     for numbers, read in rows.read_all(loaded.model):

@@ -22,6 +22,7 @@ from elmo.classify.features import (
     FrozenFeatures,
     TokenizedTexts,
     build_task_vocabulary,
+    cut_texts,
     tokenize_texts,
 )
 from elmo.classify.loop import (
@@ -55,7 +56,7 @@ class Setting:
     def __init__(self, tmp_path: Path, learning: LearningConfig | None = None) -> None:
         data = toy_texts()
         classes = encode_labels(data.labels or (), label_names(data.labels or ()))
-        words = tokenize_texts(LOADED, data.texts, 100)
+        words = cut_texts(tokenize_texts(LOADED, data.texts), 100)
         texts = TokenizedTexts(words, build_task_vocabulary([WORDS], 1))
         self.config = toy_config(learning=learning)
         self.task = Task(texts, classes, development_split(classes, 0.2, 0))

@@ -26,6 +26,7 @@ from elmo.classify.features import (
     FrozenFeatures,
     TokenizedTexts,
     build_task_vocabulary,
+    cut_texts,
     tokenize_texts,
 )
 from elmo.classify.linear import class_balance
@@ -393,7 +394,7 @@ def test_the_same_seed_gives_the_same_classifier_and_leaves_chance_alone() -> No
 
 
 def test_layers_computed_before_change_nothing(tmp_path: Path) -> None:
-    words = tokenize_texts(MODEL, DATA.texts, 100)
+    words = cut_texts(tokenize_texts(MODEL, DATA.texts), 100)
     texts = TokenizedTexts(words, build_task_vocabulary(words, 1))
     features = FrozenFeatures.compute(texts, MODEL.model, memory=1, folder=tmp_path)
     given = train(MODEL, DATA, BASE, features=features)

@@ -318,6 +318,12 @@ def load_corpus(folder: Path) -> Corpus:
     )
 
 
+def write_manifest(folder: Path, hashes: Mapping[str, str], **about: object) -> None:
+    """Complete a corpus with a record of its files, by their paths in it, and their hashes."""
+    manifest = {"format": FORMAT, "digest": _digest(hashes), **about, "files": dict(hashes)}
+    files.write_json(folder / MANIFEST, manifest)
+
+
 def _digest(hashes: Mapping[str, str]) -> str:
     lines = [f"{name} {hashes[name]}\n" for name in sorted(hashes, key=Path)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -379,16 +385,13 @@ def _write_corpus(
     lexicon = "".join(f"{words[idx]}\t{counts[idx]}\n" for idx in order)
     files.write_text(folder / LEXICON, lexicon)
     hashes[LEXICON] = hashlib.sha256(lexicon.encode()).hexdigest()
-    # The record of its files, by their paths in it and their hashes, makes a corpus complete.
-    manifest = {
-        "format": FORMAT,
-        "digest": _digest(hashes),
-        "content": content,
-        "sources": [source.name for source in request.sources],
-        "held_out_sources": [source.name for source in request.held_out_sources],
-        "held_out_share": request.held_out_share,
-        "read": asdict(request.read),
-        "tokenizer": asdict(request.tokenizer),
-        "files": hashes,
-    }
-    files.write_json(folder / MANIFEST, manifest)
+    write_manifest(
+        folder,
+        hashes,
+        content=content,
+        sources=[source.name for source in request.sources],
+        held_out_sources=[source.name for source in request.held_out_sources],
+        held_out_share=request.held_out_share,
+        read=asdict(request.read),
+        tokenizer=asdict(request.tokenizer),
+    )
