@@ -181,9 +181,10 @@ def cross_validation(
 def _copies(rows: Rows, texts: Sequence[Sequence[str]]) -> list[list[int]]:
     """The rows by text; each alone if all have the same, since folds must know every class."""
     by_text: dict[str, list[int]] = {}
-    for row in rows.tolist():
+    numbers: list[int] = rows.tolist()
+    for row in numbers:
         by_text.setdefault(" ".join(texts[row]), []).append(row)
-    return list(by_text.values()) if len(by_text) > 1 else [[row] for row in rows.tolist()]
+    return list(by_text.values()) if len(by_text) > 1 else [[row] for row in numbers]
 
 
 def held_out_rows(folds: Sequence[Split]) -> Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.metrics import Metrics, standard_error
@@ -325,7 +325,7 @@ def vectors_cell(name: str, config: StudyConfig, row: str = "Static vectors") ->
     elif not name.startswith("file-"):
         method, window, *rest = name.split("-")
         changed = rest[0] if rest else ""
-        settings = {"window": int(window), "dim": config.static_dim}
+        settings: dict[str, Any] = {"window": int(window), "dim": config.static_dim}
         for name_of, prefix in (("dim", "dim"), ("min_count", "mincount")):
             if changed.startswith(prefix):
                 settings[name_of] = int(changed.removeprefix(prefix))
