@@ -17,6 +17,8 @@ exclude_patterns = ["results/*", "performance/*"]
 html_theme = "furo"
 html_title = f"elmo {release}"
 html_theme_options = {"navigation_with_keys": True}
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 3
