@@ -1,9 +1,11 @@
 """Sphinx: `make docs` builds build/docs, with warnings as errors; notebooks are executed."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.pycode import ModuleAnalyzer
 
 import elmo
@@ -17,6 +19,8 @@ exclude_patterns = ["results/*", "performance/*"]
 html_theme = "furo"
 html_title = f"elmo {release}"
 html_theme_options = {"navigation_with_keys": True}
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 3
@@ -61,7 +65,15 @@ def without_overloads(self: ModuleAnalyzer, analyze: Any = ModuleAnalyzer.analyz
     self.overloads = {}
 
 
+def shorten_types(app: Any, doctree: Any) -> None:
+    """Unions in which Sphinx leaves the mark for a short name: ~typing.Literal, ~torch.dtype."""
+    for node in list(doctree.findall(nodes.Text)):
+        if "~typing." in node or "~torch." in node:
+            node.parent.replace(node, nodes.Text(re.sub(r"~(\w+\.)+", "", node)))
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     ModuleAnalyzer.analyze = without_overloads
     app.connect("source-read", list_optional_pages)
+    app.connect("doctree-read", shorten_types)
