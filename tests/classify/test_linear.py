@@ -75,7 +75,7 @@ def test_the_svm_decides_as_that_of_scikit_learn() -> None:
         LinearSVC(C=strength, random_state=0, tol=1e-6)
         .fit(inputs, classes)
         .decision_function(vectorizer.transform(new))
-        for strength in (0.3, 1.0, 3.0)
+        for strength in (0.3, 1.0, 3.0, 10.0)
     ]
     found = svm.scores(new).numpy()
     np.testing.assert_array_equal(found[:, 0], -found[:, 1])
