@@ -324,14 +324,14 @@ def vectors_cell(name: str, config: StudyConfig, row: str = "Static vectors") ->
         static = ContextualConfig()
     elif not name.startswith("file-"):
         method, window, *rest = name.split("-")
-        changed = rest[0] if rest else ""
-        settings = {"window": int(window), "dim": config.static_dim}
-        for name_of, prefix in (("dim", "dim"), ("min_count", "mincount")):
-            if changed.startswith(prefix):
-                settings[name_of] = int(changed.removeprefix(prefix))
         # Unshifted, as Levy, Goldberg & Dagan (2015) found best for SVD: here worth a point, too.
-        svd = SvdConfig(**settings, shift=1.0)
-        static = svd if method == "svd" else SkipGramConfig(**settings)
+        static = SvdConfig(shift=1.0) if method == "svd" else SkipGramConfig()
+        static = replace(static, window=int(window), dim=config.static_dim)
+        for changed in rest:
+            if changed.startswith("dim"):
+                static = replace(static, dim=int(changed.removeprefix("dim")))
+            else:
+                static = replace(static, min_count=int(changed.removeprefix("mincount")))
     return Cell(name=f"vectors-{name}", row=row, kind="vectors", embedding=name, static=static)
 
 
