@@ -18,7 +18,14 @@ from elmo.embed.config import MixConfig
 from elmo.errors import UserError
 from elmo.static.contextual import ContextualConfig
 from elmo.static.train import SkipGramConfig, StaticConfig, SvdConfig
-from elmo.study.config import FEW_DEVELOPMENT_ROWS, LARGE, LARGE_EPOCHS, MAX_WORDS, StudyConfig
+from elmo.study.config import (
+    FEW_DEVELOPMENT_ROWS,
+    LARGE,
+    LARGE_EPOCHS,
+    LEAST_STEPS,
+    MAX_WORDS,
+    StudyConfig,
+)
 from elmo.study.results import named
 
 NOTHING, ELMO, DISTILLED = "nothing", "elmo", "distilled"
@@ -98,7 +105,8 @@ class Cell:
             return max(1, round(self.steps * learning.batch_texts / rows))
         if learning.epochs is None and rows >= LARGE:
             # Before the biLM learns, one is enough for a network that does not spoil it.
-            return 1 if self.kind == "fine-tuned" else LARGE_EPOCHS
+            tuned = self.kind == "fine-tuned"
+            return 1 if tuned else learning.enough_epochs(rows, LARGE_EPOCHS, LEAST_STEPS)
         return learning.epochs
 
     def work(self, train_rows: int, classes: int) -> float:
@@ -182,7 +190,7 @@ def chosen_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
                 mix=ONE_LAYER)
             for name in vector_files(config)
         ),
-        Row(DISTILLED, "ELMo, distilled into static vectors", "elmo", embedding=DISTILLED,
+        Row(DISTILLED, "ELMo, distilled (static)", "elmo", embedding=DISTILLED,
             mix=ONE_LAYER),
         *(
             Row(name, f"ELMo, {titles.get(name, name.replace('-', ' '))}", "elmo", embedding=ELMO,
