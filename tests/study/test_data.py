@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
 from elmo.study.data import StaticFeatures, read_parts, study_data
 from elmo.study.news import generate_news
+from elmo.text.config import ReadOptions
 
 # What a network reads of static vectors is each word's vector, brought to one loudness.
 
@@ -110,6 +112,21 @@ def test_without_a_test_part_one_is_cut_off(tmp_path: Path) -> None:
     assert (len(parts.train.texts), len(parts.test.texts)) == (40, 10)
     assert not set(parts.train.texts) & set(parts.test.texts)
     assert sorted(parts.test.labels or ()) == ["a"] * 5 + ["b"] * 5
+
+
+def test_what_is_read_of_ag_news_and_what_is_copied_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train = LabelledTexts(["a b", "c d", "e f"], ["x", "y", "x"], ["1", "2", "3"])
+    test = LabelledTexts(["C D", "new"], ["y", "x"], ["1", "2"])
+
+    def read(sources: Any, options: Any, column: Any) -> LabelledTexts:
+        return test if tuple(sources) == ("ag_news:test",) else train
+
+    monkeypatch.setattr("elmo.study.data.read_labelled", read)
+    parts = read_parts(["ag_news"], (), TINY, ReadOptions(ag_news_text="both"))
+    assert (parts.name, parts.copies) == ("ag_news, both", (1, 0))
+    assert read_parts(["ag_news"], (), TINY, ReadOptions()).name == "ag_news"
 
 
 def test_a_class_with_one_example_is_named(tmp_path: Path) -> None:

@@ -309,6 +309,10 @@ def test_published_figures_stand_beside_those_of_ag_news() -> None:
     own = found.line("published", "this study, embeddings alone")
     assert own[3] == f"{ROWS['trainable']['alone']['test_accuracy']['mean']:.4f}"
     assert found.line("published", "published static embeddings of two of them")[0] == "0.89"
+    titles = RESULTS | {"about": RESULTS["about"] | {"data": "ag_news, both"}}
+    page = Page(render_html(make_report(titles)))
+    assert "AG News (titles and descriptions)" in page.text
+    assert "published" not in page.tables
 
 
 # The page.

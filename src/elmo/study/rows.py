@@ -18,7 +18,14 @@ from elmo.embed.config import MixConfig
 from elmo.errors import UserError
 from elmo.static.contextual import ContextualConfig
 from elmo.static.train import SkipGramConfig, StaticConfig, SvdConfig
-from elmo.study.config import FEW_DEVELOPMENT_ROWS, LARGE, LARGE_EPOCHS, MAX_WORDS, StudyConfig
+from elmo.study.config import (
+    FEW_DEVELOPMENT_ROWS,
+    LARGE,
+    LARGE_EPOCHS,
+    LEAST_STEPS,
+    MAX_WORDS,
+    StudyConfig,
+)
 from elmo.study.results import named
 
 NOTHING, ELMO, DISTILLED = "nothing", "elmo", "distilled"
@@ -98,7 +105,8 @@ class Cell:
             return max(1, round(self.steps * learning.batch_texts / rows))
         if learning.epochs is None and rows >= LARGE:
             # Before the biLM learns, one is enough for a network that does not spoil it.
-            return 1 if self.kind == "fine-tuned" else LARGE_EPOCHS
+            tuned = self.kind == "fine-tuned"
+            return 1 if tuned else learning.enough_epochs(rows, LARGE_EPOCHS, LEAST_STEPS)
         return learning.epochs
 
     def work(self, train_rows: int, classes: int) -> float:
@@ -182,7 +190,7 @@ def chosen_rows(config: StudyConfig, layers: int) -> tuple[Row, ...]:
                 mix=ONE_LAYER)
             for name in vector_files(config)
         ),
-        Row(DISTILLED, "ELMo, distilled into static vectors", "elmo", embedding=DISTILLED,
+        Row(DISTILLED, "ELMo, distilled (static)", "elmo", embedding=DISTILLED,
             mix=ONE_LAYER),
         *(
             Row(name, f"ELMo, {titles.get(name, name.replace('-', ' '))}", "elmo", embedding=ELMO,
@@ -324,14 +332,14 @@ def vectors_cell(name: str, config: StudyConfig, row: str = "Static vectors") ->
         static = ContextualConfig()
     elif not name.startswith("file-"):
         method, window, *rest = name.split("-")
-        changed = rest[0] if rest else ""
-        settings: dict[str, Any] = {"window": int(window), "dim": config.static_dim}
-        for name_of, prefix in (("dim", "dim"), ("min_count", "mincount")):
-            if changed.startswith(prefix):
-                settings[name_of] = int(changed.removeprefix(prefix))
         # Unshifted, as Levy, Goldberg & Dagan (2015) found best for SVD: here worth a point, too.
-        svd = SvdConfig(**settings, shift=1.0)
-        static = svd if method == "svd" else SkipGramConfig(**settings)
+        static = SvdConfig(shift=1.0) if method == "svd" else SkipGramConfig()
+        static = replace(static, window=int(window), dim=config.static_dim)
+        for changed in rest:
+            if changed.startswith("dim"):
+                static = replace(static, dim=int(changed.removeprefix("dim")))
+            else:
+                static = replace(static, min_count=int(changed.removeprefix("mincount")))
     return Cell(name=f"vectors-{name}", row=row, kind="vectors", embedding=name, static=static)
 
 
