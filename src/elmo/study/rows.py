@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from elmo.classify.config import ClassifierConfig, LearningConfig, NetworkConfig
 from elmo.classify.metrics import Metrics, standard_error
