@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Play the newcomer: build the wheel, install it into a fresh environment, run each Python block and
-# each quick command of the README, and each example, in an empty folder.
+# each quick command of the README, each example, and the page of integrations with the real packages.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -72,4 +72,9 @@ needs track elmo pretrain texts.txt --tensorboard --out tracked --quiet
 needs datasets elmo embed hf:imdb --out imdb.npz --quiet
 needs tasks elmo tag train tags.conllu --out tags --quiet
 needs sentence-transformers elmo convert default sentences --to sentence-transformers
+
+echo "== the integrations, with the real packages"
+wheel="$(ls "$work"/first/*.whl)"
+python -m pip install --quiet "$wheel[datasets,sentence-transformers,spacy,study]"
+python "$root/tests/run_blocks.py" "$root/docs/integrations.md"
 echo "the newcomer is in"

@@ -80,7 +80,7 @@ def test_what_people_type_by_habit_is_answered(embedder, tmp_path) -> None:
         elmo.Embedder.from_pretrained(device="gpu")
     with pytest.raises(elmo.UserError, match=r"such as df\['text'\], got a whole table"):
         embedder.encode(pandas.DataFrame({"text": ["Oil fell ."]}))
-    with pytest.raises(elmo.UserError, match="use encode_iter"):
+    with pytest.raises(elmo.UserError, match="for an iterator use encode_iter"):
         embedder.encode(text for text in ["Oil fell ."])
     with pytest.raises(elmo.UserError, match="got NoneType"):
         embedder.encode(None)

@@ -292,10 +292,15 @@ class Embedder:
         encoder = self.encoder(config)
         single = isinstance(texts, str)
         batch: Sequence[Text] = [texts] if isinstance(texts, str) else texts
-        if hasattr(batch, "columns") or not hasattr(batch, "__len__"):
-            iterated(batch)  # says what is wrong with a table, or with what is no text at all
-            raise UserError("an iterator has no length; give a list, or use encode_iter")
-        count = len(batch)
+        try:
+            count = len(batch)
+        except TypeError:
+            raise UserError(
+                f"expected a text or a list of texts, got {type(texts).__name__}; for an iterator "
+                "use encode_iter"
+            ) from None
+        if hasattr(batch, "columns"):
+            iterated(batch)  # a table, of which only the names of its columns would be read
         with progress_bar(count) if show_progress else nullcontext() as bar:
             vectors = list(self._encode(encoder, batch, progress or bar, count))
         result: Any = vectors
