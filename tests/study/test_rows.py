@@ -108,8 +108,8 @@ def test_epochs_follow_from_the_number_of_rows() -> None:
     (average, *_), (tuned, *_) = (
         row_cells(config, rows[name]) for name in ("average", "fine-tuned")
     )
-    # 79 steps per epoch: 19 epochs make 1,500.
-    assert [average.epochs(n) for n in (4_999, 5_000, 90_000)] == [None, 19, 4]
+    # 79 steps per epoch: 16 epochs make 1,200.
+    assert [average.epochs(n) for n in (4_999, 5_000, 90_000)] == [None, 16, 4]
     assert (tuned.epochs(4_999), tuned.epochs(5_000)) == (None, 1)
     assert row_cells(replace(config, epochs=7), rows["average"])[0].epochs(50) == 7
     assert replace(average, steps=600).epochs(6400) == 6
