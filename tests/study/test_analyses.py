@@ -178,12 +178,12 @@ def test_sweeps_vary_the_setting_alone() -> None:
     assert embeddings[:4] == [
         ("svd", "svd-1"), ("skipgram", "skipgram-1"), ("svd", "svd-3"), ("skipgram", "skipgram-3"),
     ]  # fmt: skip
-    assert [name for _, name in embeddings[4:8:2]] == ["svd-2-dim50", "svd-2"]
+    assert [name for _, name in embeddings[4:8:2]] == ["svd-2-dim-50", "svd-2"]
     assert [name for _, name in embeddings[8:11]] == [
         "elmo-hidden64", "elmo-layers3", "elmo-bilm-epochs2",
     ]  # fmt: skip
     rare = [embedding for row, embedding in embeddings[12:16] if row == "skipgram"]
-    assert rare == ["skipgram-2-mincount1", "skipgram-2"]
+    assert rare == ["skipgram-2-min_count-1", "skipgram-2"]
     function = points[11].cell.classifier
     zero, half, rate, dropout = (point.cell.classifier for point in points[-4:])
     assert function is not None

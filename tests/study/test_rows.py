@@ -125,9 +125,9 @@ def test_work_grows_with_what_is_read() -> None:
     assert static < layer < function < tuned
     slow, fast = (vectors_cell(name, TINY).work(100, 2) for name in ("skipgram-5", "svd-5"))
     assert slow > fast
-    dim = vectors_cell("svd-5-dim50", TINY).static
+    dim = vectors_cell("svd-5-dim-50", TINY).static
     assert dim == SvdConfig(window=5, dim=50, shift=1.0)
-    rare = vectors_cell("skipgram-8-mincount1", TINY).static
+    rare = vectors_cell("skipgram-8-min_count-1", TINY).static
     assert rare == SkipGramConfig(window=8, dim=TINY.static_dim, min_count=1)
 
 

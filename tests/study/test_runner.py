@@ -169,7 +169,7 @@ def test_a_row_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_sweep_that_fails_is_told_of(tmp_path: Path) -> None:
     """SVD cannot give more numbers than the toy has words; skip-gram can."""
     results = run_toy(tmp_path, rows=("majority",), sweeps=("dim=50",))
-    assert [one["name"] for one in results["failed"]] == ["vectors-svd-2-dim50"]
+    assert [one["name"] for one in results["failed"]] == ["vectors-svd-2-dim-50"]
     assert "vectors of 50 numbers need" in results["failed"][0]["message"]
     assert [(one["setting"], one["row"]) for one in results["sweeps"]] == [("dim", "skipgram")]
 

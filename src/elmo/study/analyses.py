@@ -187,14 +187,13 @@ def sweep_points(config: StudyConfig) -> list[SweepPoint]:
             )
         for value in (_number(setting, word, text) for word in values.split(",")):
             rows = {"trainable": ELMO}
-            mix, settings = MixConfig(), dict(CANDIDATES[0])
-            if setting in OF_STATIC:
-                mix = ONE_LAYER
+            mix = ONE_LAYER if setting in OF_STATIC else MixConfig()
+            settings = dict(CANDIDATES[0])
             if setting == "window":
                 rows = {method: f"{method}-{value:g}" for method in METHODS}
             elif setting in OF_STATIC:
                 usual = {"dim": config.static_dim, "min-count": WordsConfig().min_count}[setting]
-                other = "" if value == usual else f"-{setting.replace('-', '')}{value:g}"
+                other = "" if value == usual else f"-{setting.replace('-', '_')}-{value:g}"
                 rows = {method: f"{method}-{window}{other}" for method in METHODS}
             elif setting in OF_BILM:
                 rows = {"trainable": f"{ELMO}-{setting}{value:g}"}

@@ -82,10 +82,7 @@ class Study:
 
     @property
     def held_out_fraction(self) -> float:
-        """Fraction of the texts that a biLM of this study does not learn from, nor static vectors.
-
-        That of a biLM which was given is of other texts: static vectors are made once for all.
-        """
+        """Fraction of the texts that a biLM trained here has not learned from, nor may vectors."""
         own = [bilm.loaded.config for bilm in self.bilms.values() if bilm.seconds is not None]
         settings = [config.get("vocabulary", {}) for config in own]
         return max((float(some.get("held_out_share", 0.0)) for some in settings), default=0.02)

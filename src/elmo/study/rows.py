@@ -326,7 +326,7 @@ def row_cells(
 
 
 def vectors_cell(name: str, config: StudyConfig, row: str = "Static vectors") -> Cell:
-    """The cell that makes static vectors: svd-5, svd-5-dim100, svd-5-mincount1 or distilled."""
+    """The cell that makes static vectors: svd-5, svd-5-dim-100, svd-5-min_count-1 or distilled."""
     static: StaticConfig | ContextualConfig | None = None
     if name == DISTILLED:
         static = ContextualConfig()
@@ -334,12 +334,8 @@ def vectors_cell(name: str, config: StudyConfig, row: str = "Static vectors") ->
         method, window, *rest = name.split("-")
         # Unshifted, as Levy, Goldberg & Dagan (2015) found best for SVD: here worth a point, too.
         static = SvdConfig(shift=1.0) if method == "svd" else SkipGramConfig()
-        static = replace(static, window=int(window), dim=config.static_dim)
-        for changed in rest:
-            if changed.startswith("dim"):
-                static = replace(static, dim=int(changed.removeprefix("dim")))
-            else:
-                static = replace(static, min_count=int(changed.removeprefix("mincount")))
+        varied = {rest[0]: int(rest[1])} if rest else {}
+        static = replace(static, **{"window": int(window), "dim": config.static_dim} | varied)
     return Cell(name=f"vectors-{name}", row=row, kind="vectors", embedding=name, static=static)
 
 
