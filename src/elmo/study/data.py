@@ -47,8 +47,7 @@ class LabelledParts:
     test: LabelledTexts
     senses: tuple[NewsItem, ...] = ()
     """The items of the test part, where the senses of ambiguous words are known."""
-    copies: tuple[int, int] = (0, 0)
-    """How many test texts are training texts, too, and how many nearly are."""
+    copies: tuple[int, int] = (0, 0)  # test texts that are training texts, and that nearly are
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,7 @@ class StaticFeatures:
     def __init__(self, texts: TokenizedTexts, vectors: StaticVectors | None) -> None:
         self.texts = texts
         vectors = vectors or StaticVectors(("",), np.zeros((1, 0), np.float32))
-        # Each word's vector has a root mean square of 1, whatever its method and frequency gave:
-        # SVD is 1.0 point better than with one scale for all (docs/experiments.md). Zeros: unknown.
+        # Each word's root mean square is 1: for SVD a point better than one scale for all words.
         squares = np.square(vectors.vectors).sum(1, keepdims=True) / max(1, vectors.dim)
         scaled = vectors.vectors / np.maximum(np.sqrt(squares), 1e-12)
         table = np.vstack([scaled, np.zeros((1, vectors.dim), np.float32)])

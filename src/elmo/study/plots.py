@@ -170,8 +170,7 @@ def confusion(rows: Sequence[Json], labels: Sequence[str], split: str) -> str:
         axes.set_xticks(ticks, [name[:3] for name in names], **_text(TINY, LIGHT["faint"]))
         axes.tick_params(length=0, pad=1.5)
         axes.spines[:].set_visible(False)
-        title = row["title"].partition(" (")[0]  # or it runs into its neighbour's
-        axes.set_title(title, loc="left", pad=5, **_text(SMALL, colour))
+        axes.set_title(row["title"].partition(" (")[0], loc="left", pad=5, **_text(SMALL, colour))
     return _svg(figure, f"confusion-{split}")
 
 

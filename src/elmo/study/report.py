@@ -355,8 +355,8 @@ def percent(rate: float) -> str:
 
 def points(compared: Json) -> str:
     """A difference of accuracies in percentage points, for sentences."""
-    values = (compared["difference"], compared["low"], compared["high"])
-    middle, low, high = (f"{100 * number:+.1f}".replace("-", "−") for number in values)
+    values = (100 * compared[name] for name in ("difference", "low", "high"))
+    middle, low, high = (f"{number:+.1f}".replace("-", "−") for number in values)
     return f"{middle} points (95% interval {low} to {high})"
 
 

@@ -32,7 +32,7 @@ NOTHING, ELMO, DISTILLED = "nothing", "elmo", "distilled"
 """Names of embeddings; a static one is named by its method and window, as svd-5."""
 METHODS = {"svd": "SVD", "skipgram": "Skip-gram"}
 ONE_LAYER = MixConfig(mix="average")
-"""Of static vectors: nothing to weigh, so that no gradient is as large as all words of a batch."""
+"""Of static vectors: nothing to learn, so that no gradient is as large as all words of a batch."""
 
 Group = Literal["control", "static", "elmo"]
 Kind = Literal["majority", "tfidf", "network", "fine-tuned", "vectors", "bilm", "reading", "words"]

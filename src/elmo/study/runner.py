@@ -209,8 +209,7 @@ def run_study(
         if has_elmo:
             cells += analyses.draw_cells(config, settings_of.get("frozen", CANDIDATES[0]))
         analysed = run_cells(study, cells, tell)
-        # Before the words, the last cell: after all cells no minute passes in silence.
-        measured = None if bilm is None else language_model(bilm, study)
+        measured = None if bilm is None else language_model(bilm, study)  # a minute, before 100%
         words, senses = _words(study, parts, static, has_elmo, shows_texts, words_cell, tell)
         classifier = classifier_config(config, MixConfig(), config.seeds[0], CANDIDATES[0])
         settings = [
@@ -291,10 +290,9 @@ def _notes(study: Study, parts: LabelledParts, *, given: bool) -> list[str]:
             "from; one that knows more comes with elmo: --model default."
         )
     if any(parts.copies):
-        also, nearly = parts.copies
         notes.append(
-            f"{also:,} of the test texts are also training texts and {nearly:,} nearly are: every "
-            "accuracy looks better than it is on new texts."
+            "{:,} of the test texts are also training texts and {:,} nearly are: every accuracy "
+            "looks better than it is on new texts.".format(*parts.copies)
         )
     for note in notes:
         log.warning("%s", note)
