@@ -114,6 +114,7 @@ class Encoded(torch.utils.data.Dataset[Any]):
         return self.elmo([["the", "cat", "sat"][: 1 + index % 3]]).vectors[0].sum(0).detach()
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker")  # on one core
 def test_it_works_in_workers_after_use_in_the_parent() -> None:
     rows = Encoded(ElmoLayer(make_model()).eval())
     expected = [rows[index] for index in range(6)]
