@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -33,7 +32,8 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 import elmo
-from elmo.files import atomic_write
+from adaptation import perplexity
+from elmo.files import atomic_write, read_json, write_json
 from elmo.runtime import set_device
 
 CELLS, TOKENS = (128, 256, 512), (400_000, 1_200_000, 3_600_000)
@@ -67,14 +67,6 @@ def settings(cells: int) -> dict[str, Any]:
         "training": {"epochs": 1, "precision": "bf16", "word_rate": 0.1,
                      "evaluations_per_epoch": 1, "evaluation_tokens": 30_000},
     }  # fmt: skip
-
-
-def losses(model: elmo.LanguageModel, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
-    """Each word of each text with its loss, the mean of both directions."""
-    return [
-        [(word.word, -(word.forward + word.backward) / 2) for word in score.words]
-        for score in model.score(list(texts))
-    ]
 
 
 def fit(cells: Floats, tokens: Floats, loss: Floats) -> Floats:
@@ -180,18 +172,15 @@ def main(argv: list[str] | None = None) -> None:
         if not record.exists():  # a run that is complete only loads its model
             minutes = (time.process_time() - started) / 60
             count = sum(len(model.words(text)) for text in train)
-            record.write_text(
-                json.dumps({"cells": cells, "tokens": count, "minutes": minutes}), encoding="utf-8"
-            )
-        found.append((model, json.loads(record.read_text(encoding="utf-8"))))
+            write_json(record, {"cells": cells, "tokens": count, "minutes": minutes})
+        found.append((model, read_json(record)))
     common = set.intersection(*(set(model.vocabulary.words) for model, _ in found))
     scored = [text for text in scored if found[0][0].words(text)]
-    results: list[dict[str, Any]] = []
-    for model, record in found:
-        known = [loss for text in losses(model, scored) for word, loss in text if word in common]
-        results.append({**record, "loss": float(np.mean(known)), "words": len(known)})
-    with atomic_write(args.out / "results.json") as partial:
-        partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    results = [
+        {**record, "loss": math.log(perplexity(model, scored, common)["perplexity"])}
+        for model, record in found
+    ]
+    write_json(args.out / "results.json", results)
     print(report(results, args.out))
 
 
