@@ -166,6 +166,17 @@ def test_pretrain_on_a_list_returns_the_model_and_resumes(trained) -> None:
     assert "pipeline_tag: feature-extraction" in head
 
 
+def test_pretrain_changes_settings_of_the_model_it_starts_from(trained, tmp_path) -> None:
+    folder, model = trained
+    lines = (folder / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    changes = {"training": {"epochs": 1}}
+    again = elmo.pretrain(
+        lines, tmp_path / "run", changes, init_from=folder / "run", cache=folder / "cache"
+    )
+    assert again.model.config == model.model.config  # not the architecture of the preset
+    assert again.config["training"]["epochs"] == 1
+
+
 def test_evaluate_takes_texts_or_files(trained) -> None:
     folder, model = trained
     path = folder / "corpus.txt"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from elmo.classify.data import LabelledTexts
 from elmo.classify.label_sets import joined_labels
-from elmo.config import Json, from_json
+from elmo.config import Json, from_json, merged, to_json
 from elmo.errors import UserError
 from elmo.integrations.tracking import log_to_tensorboard
 from elmo.language_model import LanguageModel, model_path
@@ -58,7 +58,7 @@ def pretrain(
         config: the name of a preset ("default", "quick", "characters", "stream", "paper") or
             settings, as a `PretrainConfig` or by section and name, as in a file for `--config`:
             {"model": {"hidden": 512}, "training": {"epochs": 5}}. What is not named has its
-            default. With `init_from`, "default" means the settings of that model.
+            default; with `init_from`, it is as in the settings of that model.
         held_out: texts or sources for validation; default: a fraction of the texts.
         init_from: a model whose weights the run starts from; its vocabulary grows.
         word_vectors: a file of vectors to initialise the word embedding from.
@@ -85,14 +85,16 @@ def pretrain(
     if isinstance(config, str) and config not in PRESETS:
         known = ", ".join(PRESETS)
         raise UserError(f"config: expected {known}, or settings; got {config!r:.60}")
-    if isinstance(config, Mapping):
-        config = from_json(PretrainConfig, config, "config")
-    if isinstance(config, PretrainConfig):
-        allow_tokenizer(config.tokenizer.tokenizer)
     start = None if init_from is None else model_path(init_from)
-    if config == "default" and start is not None:
-        config = training.settings_of(start)
-    settings = PRESETS[config] if isinstance(config, str) else config
+    base = PRESETS["default"] if start is None else training.settings_of(start)
+    if isinstance(config, str):
+        settings = base if config == "default" else PRESETS[config]
+    elif isinstance(config, PretrainConfig):
+        settings = config
+    else:
+        settings = from_json(PretrainConfig, merged(to_json(base), config), "config")
+    if not isinstance(config, str) and (config is settings or "tokenizer" in config):
+        allow_tokenizer(settings.tokenizer.tokenizer)
     if custom_tokenizer is not None and settings.tokenizer.tokenizer != "custom":
         settings = replace(settings, tokenizer=replace(settings.tokenizer, tokenizer="custom"))
     if tensorboard:

@@ -122,6 +122,17 @@ def _out_of_range(cls: type[object], data: object, prefix: str) -> Iterator[str]
                 yield f"{prefix}{name}: expected {bounds}, got {value:,}"
 
 
+def merged(defaults: Json, changes: object) -> object:
+    """Settings as JSON with some of them changed, section by section."""
+    if not isinstance(changes, Mapping):
+        return changes  # no section: `from_json` says so
+    result: Json = dict(defaults)
+    for key, value in cast("Mapping[str, object]", changes).items():
+        nested = isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if nested else value
+    return result
+
+
 def from_text(kind: Any, text: str | Sequence[str]) -> object:
     """Turn what a user typed into the JSON value of a setting.
 

@@ -42,7 +42,17 @@ from typing import (
 )
 
 import elmo
-from elmo.config import BILM, CLASSIFIER, SHIPPED, Json, from_json, from_text, nearest, to_json
+from elmo.config import (
+    BILM,
+    CLASSIFIER,
+    SHIPPED,
+    Json,
+    from_json,
+    from_text,
+    merged,
+    nearest,
+    to_json,
+)
 from elmo.errors import ConfigError, UserError
 from elmo.files import expanded
 from elmo.runtime import keep_freed_memory
@@ -401,7 +411,7 @@ class Command:
         for name, (section, choose) in self._settings.items():
             defaults = choose(args)
             rest = {key: value for key, value in changes.items() if key not in sections}
-            content = _merged(to_json(defaults), changes.get(section, {}) if section else rest)
+            content = merged(to_json(defaults), changes.get(section, {}) if section else rest)
             try:
                 setattr(args, name, from_json(type(defaults), content, section))
             except ConfigError as error:
@@ -555,16 +565,6 @@ def _metavar(kind: Any) -> str:
         return "NAME"
     kinds = get_args(kind) or (kind,)
     return "N" if int in kinds or float in kinds else "TEXT"
-
-
-def _merged(defaults: Json, changes: object) -> object:
-    if not isinstance(changes, dict):
-        return changes  # no section: `from_json` says so
-    merged: Json = dict(defaults)
-    for key, value in cast("Json", changes).items():
-        nested = isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if nested else value
-    return merged
 
 
 # Options that several commands have.
