@@ -73,6 +73,8 @@ ROWS = {"ag_news": 10_000}
 INPUTS = {"words": "words", "characters": "characters", "both": "words and characters"}
 CELLS, RESULTS, JOB = "cells", "results.json", "job.json"
 RESAMPLES = 10_000
+FEWEST_DEVELOPMENT = 200
+"""Of a fraction of the training rows as many development rows are read, but at least this many."""
 Data = tuple[Any, Any, Any]
 """Rows to train on, to choose the epoch by, and to test on."""
 OnCell = Callable[[str, str, int, int], None]
@@ -211,6 +213,9 @@ def train_cell(
     train, development, test = data
     if fraction < 1:
         train, features = cut(train, max(8, round(fraction * row_count(train)))), None
+        if development is not None:
+            # Few rows mean many short epochs: each on all development rows took most of the time.
+            development = cut(development, max(FEWEST_DEVELOPMENT, row_count(train)))
     words = WordsConfig(elmo=where, mix=mix)
     if vectors is not None:
         words = replace(words, task_dim=vectors.dim)
