@@ -333,6 +333,20 @@ def test_without_settings_those_of_the_model_are_taken(official, corpus_file, ar
     assert settings_of(tmp_path / "run").model == result.model.config
 
 
+def test_how_long_to_train_is_not_taken_from_the_model(corpus_file, around, tmp_path):
+    training = TrainingConfig(epochs=1, learning_rate=2e-3, word_rate=0.1, patience=7)
+    pretrain([str(corpus_file)], tmp_path / "run", replace(tiny_config(), training=training),
+             **around)  # fmt: skip
+    expected = TrainingConfig(learning_rate=2e-3, word_rate=0.1)
+    assert settings_of(tmp_path / "run").training == expected
+
+
+def test_a_trained_model_learns_at_half_the_rate(corpus_file, around, tmp_path):
+    pretrain([str(corpus_file)], tmp_path / "run", tiny_config(epochs=1), **around)
+    assert tiny_config().training.learning_rate is None
+    assert settings_of(tmp_path / "run").training.peak_rate == tiny_config().training.peak_rate / 2
+
+
 @pytest.mark.parametrize("batching", ["documents", "stream"])
 @pytest.mark.parametrize("steps", [2, 30])
 def test_a_run_stopped_frozen_or_later_ends_with_the_same_bytes(

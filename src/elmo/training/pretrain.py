@@ -48,12 +48,17 @@ from elmo.text.vocabulary import SPELLING, UNKNOWN, Vocabulary
 from elmo.text.word_vectors import read_word_vectors, vector_size
 from elmo.training import loop
 from elmo.training.checkpoint import check_same_job, stop_requested
-from elmo.training.config import PretrainConfig, TrainingConfig
+from elmo.training.config import DEFAULT_RATES, PretrainConfig, TrainingConfig
 from elmo.training.distributed import World
 from elmo.training.loop import HELD_OUT_ORDER, Listener, Position, Report, StepReport
 
 STAGES = ("read", "vocabulary", "batching", "training")  # in config.json, with model and tokenizer
 CHECKPOINTS, LOG, TENSORBOARD = "checkpoints", "log.jsonl", "tensorboard"
+OPTIMIZATION = (
+    "optimizer", "learning_rate", "schedule", "warmup", "word_rate", "weight_decay", "clip",
+    "accumulate", "precision",
+)  # fmt: skip
+"""Settings of a training that another one, started from its model, keeps."""
 FROZEN_SHARE = 0.2
 GENTLE_RATE = 1e-3  # peak learning rate for an official model, which others have trained for weeks
 
@@ -417,14 +422,18 @@ def evaluate_run(folder: Path | str, *, cache: Path | None = None) -> Evaluation
 def settings_of(folder: Path | str) -> PretrainConfig:
     """The settings to train a model further with: those it was made with, if its folder says so.
 
-    An official model does not say how it was trained and has no softmax: that is learned first,
-    and the learning rate is low, in order not to lose what the model knows.
+    How long to train and how often to evaluate depends on the text: these are the defaults. The
+    rate of a plateau is too high for a trained model (docs/experiments.md). An official model does
+    not say how it was trained and has no softmax: that is learned first, and the rate is lower
+    still, in order not to lose what the model knows.
     """
     folder = model_path(folder)
     is_ours = not is_official(folder) and not is_many_langs(folder)
     if is_ours and "run" in read_config(folder):
         config = read_run(folder)[1]
-        return replace(config, training=replace(config.training, frozen_share=0.0))
+        kept = {name: getattr(config.training, name) for name in OPTIMIZATION}
+        kept["learning_rate"] = config.training.learning_rate or DEFAULT_RATES[kept["optimizer"]]
+        return replace(config, training=TrainingConfig(**kept))
     model = describe(folder)
     if model.model.softmax.loss != "none":
         return PretrainConfig(tokenizer=model.tokenizer, model=model.model)
