@@ -25,11 +25,13 @@ from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig, LearningConfig
 from elmo.classify.data import Split
 from elmo.classify.linear import (
+    BIAS_SPREAD,
     NgramSVM,
     PooledRegression,
     _choose,  # pyright: ignore
     _fit_regression,  # pyright: ignore
     cross_validation,
+    fit_class_bias,
     fit_ngrams,
     fit_part_weights,
     fit_pooled,
@@ -205,12 +207,39 @@ def test_held_out_texts_that_point_the_wrong_way_do_not_silence_a_part() -> None
     assert all(map(math.isfinite, fit_part_weights([torch.zeros(20, 2)], targets)))
 
 
+@given(st.integers(0, 30))
+@settings(max_examples=10, deadline=None)
+def test_no_other_class_bias_predicts_better(seed: int) -> None:
+    """Compared with scikit-learn: a regression on which class it is, of fixed scores 0."""
+    random = np.random.default_rng(seed)
+    targets = torch.from_numpy(random.choice(3, 400, p=[0.6, 0.3, 0.1]))
+    found = fit_class_bias(torch.zeros(400, 3), targets)
+    theirs = LogisticRegression(C=BIAS_SPREAD**2, fit_intercept=False, tol=1e-8)
+    theirs.fit(np.ones((400, 1)), targets)
+    np.testing.assert_allclose(found, theirs.coef_[:, 0], atol=1e-3)
+    # What the scores already know is not added again.
+    assert fit_class_bias(found + torch.zeros(400, 3), targets).abs().max() < 0.2
+    assert fit_class_bias(torch.zeros(3, 3), torch.arange(3)).abs().max() < 1e-3
+
+
+def test_svms_of_classes_as_they_are_get_a_bias() -> None:
+    data = toy_texts(60)
+    balanced = ClassifierConfig(parts="ngrams", learning=LearningConfig(class_weights="balanced"))
+    assert train(toy_model(), data, balanced).classifier.class_bias == 0.0
+    bias = train(toy_model(), data, ClassifierConfig(parts="ngrams")).classifier.class_bias
+    assert isinstance(bias, torch.Tensor)
+    assert bias.shape == (2,)
+    # A regression has learned its own.
+    assert train(toy_model(), data, ClassifierConfig(parts="elmo")).classifier.class_bias == 0.0
+
+
 def test_a_regression_of_fewer_poolings_reads_the_first() -> None:
     random = np.random.default_rng(0)
     pooled = random.normal(size=(7, 3, 5, 6)).astype(np.float16)
     weight, bias = torch.randn(3 * 4 * 6, 2), torch.randn(2)
     tensors = {"weights.elmo": torch.tensor(1.0), "elmo.weight": weight, "elmo.bias": bias}
-    parts, _ = linear_parts(tensors, "file", 2, 3 * 6, 0)
+    parts, _, class_bias = linear_parts(tensors, "file", 2, 3 * 6, 0)
+    assert class_bias == 0.0  # of a version that had none
     elmo = parts["elmo"]
     assert isinstance(elmo, PooledRegression)
     expected = pooled[:, :, :4].reshape(7, -1).astype(np.float32) @ weight.numpy() + bias.numpy()
@@ -225,8 +254,10 @@ def test_what_is_saved_is_what_was_there() -> None:
     average = PooledRegression(torch.randn(4, 3), torch.randn(3))
     characters = NgramSVM(np.array([4]), ones[:1], np.ones((1, 3), np.float32), ones, True)
     saved = {"ngrams": svm, "characters": characters, "words": average}
-    tensors = linear_tensors(saved, {"ngrams": 2.0, "characters": 3.0, "words": 0.5})
-    parts, weights = linear_parts(tensors, "file", 3, 10, 4)
+    shift = torch.tensor([0.5, 0.0, -1.0])
+    tensors = linear_tensors(saved, {"ngrams": 2.0, "characters": 3.0, "words": 0.5}, shift)
+    parts, weights, bias = linear_parts(tensors, "file", 3, 10, 4)
+    assert shift.equal(torch.as_tensor(bias))
     assert list(parts) == ["ngrams", "characters", "words"]
     ngrams, again, averages = parts.values()
     assert isinstance(ngrams, NgramSVM)
