@@ -174,7 +174,7 @@ def train(
     weights, bias = linear.fit_sum({p: held_out[p] for p in parts}, gold, balanced=balanced)
     plain, calibrated = (
         linear.probabilities_of(linear.weighted_sum(held_out, *some), several=several).numpy()
-        for some in ((dict.fromkeys(parts, 1.0),), (weights, bias))
+        for some in ((dict.fromkeys(parts, 1.0), 0.0), (weights, bias))
     )
     before, after = (
         calibration_error(*confidences(some, gold.numpy(), flat=True))
