@@ -61,8 +61,8 @@ POOLED, POOLING_SCALES = 5, (1.0, 0.5, 0.5, 0.5, 1.0)
 least noisy, so their weights are penalised less."""
 WEIGHT_SPREAD = 2.0
 """Standard deviation of the logarithm of a part's weight, before any text is seen."""
-BIAS_SPREAD = 0.5
-"""Standard deviation of a class's bias before any text is seen; 1 is worse for 40 to 100 texts."""
+BIAS_SPREAD = 0.3
+"""Standard deviation of a class's bias before any text is seen; more is worse with few texts."""
 CHUNK_WORDS = 1024
 """Longer texts are read in chunks of so many words, which bounds the memory for long texts."""
 COMPONENTS, COMPONENT_ROWS = 512, 8192
