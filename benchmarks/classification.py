@@ -13,8 +13,9 @@ only. `--again` measures elmo anew, after a change of the learner.
 
 TREC, SST, 20 Newsgroups and AG News have a test part. MR, CR and SUBJ have none: the seed draws a
 tenth of the rows. Reuters-21578: documents with exactly one topic, topics of at least 20 documents,
-the last 30% of the documents by number are the test part. The seed also determines training and,
-where `--rows` or the set says so, which training rows are used.
+the last 30% of the documents by number are the test part. AG News as a whole (ag_d, ag_td) is all
+training rows at hand, with train_more; its few-label sets draw from train_partial. The seed also
+determines training and, where `--rows` or the set says so, which training rows are used.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -312,7 +314,12 @@ def load(name: str, seed: int, data: Path) -> tuple[Table, Table]:
     if name == "reuters":
         return reuters(data / "reuters21578" / "reuters21578.jsonl.gz")
     titles = name == "ag_td"
-    train = ag_news(data / "ag_news" / "train_partial.csv.gz", titles)
+    files = ["train_partial.csv.gz"]
+    if name in ("ag_d", "ag_td"):  # few-label sets are drawn as ever: their numbers stay comparable
+        files.append("train_more.csv.gz")
+    if name == "ag_d":
+        files.append("train_more_description_only.csv.gz")
+    train = joined(ag_news(data / "ag_news" / file, titles) for file in files)
     test = ag_news(data / "ag_news" / "test.csv", titles)
     if name.removeprefix("ag").isdigit():
         per_class = int(name.removeprefix("ag"))
@@ -323,6 +330,11 @@ def load(name: str, seed: int, data: Path) -> tuple[Table, Table]:
         ]
         train = train.select(sorted(rows))
     return train, test
+
+
+def joined(tables: Iterable[Table]) -> Table:
+    texts, labels = zip(*tables, strict=True)
+    return Table([*chain.from_iterable(texts)], [*chain.from_iterable(labels)])
 
 
 def reuters(path: Path) -> tuple[Table, Table]:

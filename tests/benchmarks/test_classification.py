@@ -116,3 +116,26 @@ def test_reuters_is_split_by_number(tmp_path: Path) -> None:
     assert (len(train.texts), len(test.texts)) == (63, 27)
     assert max(int(text[3:]) for text in train.texts) < min(int(text[3:]) for text in test.texts)
     assert set(classification.SETS) >= {"mr", "cr", "subj", "trec", "sst2", "newsgroups"}
+
+
+def test_news_as_a_whole_is_all_rows_at_hand(tmp_path: Path) -> None:
+    folder = tmp_path / "ag_news"
+    folder.mkdir()
+    for name, rows in {
+        "train_partial": [(1, "War", "in the north"), (2, "Match", "is won")],
+        "train_more": [(3, "Oil", "prices fell")],
+        "train_more_description_only": [(4, "", "a new phone")],
+    }.items():
+        lines = "".join(f'"{label}","{title}","{text}"\n' for label, title, text in rows)
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(lines.encode()))
+    (folder / "test.csv").write_text('"1","Peace","at last"\n')
+    train, test = load("ag_d", 0, tmp_path)
+    assert train.texts == ["in the north", "is won", "prices fell", "a new phone"]
+    assert train.labels == ["World", "Sports", "Business", "Sci/Tech"]
+    assert test == Table(["at last"], ["World"])
+    assert load("ag_td", 0, tmp_path)[0].texts == [
+        "War in the north",
+        "Match is won",
+        "Oil prices fell",
+    ]
+    assert len(load("ag10", 0, tmp_path)[0].texts) == 2

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.classify.config import ClassifierConfig, FineTuningConfig, LearningConfig, NetworkConfig
+from elmo.classify.config import (
+    PARTS,
+    ClassifierConfig,
+    FineTuningConfig,
+    LearningConfig,
+    NetworkConfig,
+)
 from elmo.config import check, from_json, to_json
 from elmo.embed.config import MixConfig
 from elmo.errors import ConfigError
@@ -42,15 +48,18 @@ def test_defaults_are_sound_and_survive_json() -> None:
 @pytest.mark.parametrize(
     ("config", "parts"),
     [
-        (ClassifierConfig(), ("ngrams", "elmo")),
-        (ClassifierConfig(learning=LearningConfig(seed=3)), ("ngrams", "elmo")),
+        (ClassifierConfig(), ("ngrams", "characters", "elmo")),
+        (ClassifierConfig(learning=LearningConfig(seed=3)), ("ngrams", "characters", "elmo")),
         (ClassifierConfig(parts="elmo"), ("elmo",)),
-        (ClassifierConfig(network=NetworkConfig(hidden=8)), ("ngrams", "elmo", "network")),
+        (
+            ClassifierConfig(network=NetworkConfig(hidden=8)),
+            ("ngrams", "characters", "elmo", "network"),
+        ),
         (
             ClassifierConfig(
                 learning=LearningConfig(fine_tuning=FineTuningConfig(fine_tune_epochs=1))
             ),
-            ("ngrams", "network"),
+            ("ngrams", "characters", "network"),
         ),
     ],
 )
@@ -61,14 +70,15 @@ def test_settings_of_the_network_bring_it_in(
     assert config.resolved_parts() == parts
     with_words = config.resolved_parts(companions=True)
     if config.parts is None:
-        assert with_words == (parts[0], "words", *parts[1:])
+        assert with_words == (*parts[:2], "words", *parts[2:])
     else:
         assert with_words == parts
 
 
 @pytest.mark.parametrize("parts", ["", "ngrams+bert", "elmo+elmo"])
 def test_unknown_parts_are_named(parts: str) -> None:
-    with pytest.raises(ConfigError, match="parts: expected ngrams, words, elmo, network"):
+    known = ", ".join(PARTS)
+    with pytest.raises(ConfigError, match=f"parts: expected {known}"):
         check(ClassifierConfig(parts=parts))
 
 

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import vstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from tests.classify.toy import toy_model, toy_texts
 from torch.nn import functional
 
+from elmo.classify import linear
 from elmo.classify.classifier import TextClassifier
 from elmo.classify.config import ClassifierConfig, LearningConfig
+from elmo.classify.data import Split
 from elmo.classify.linear import (
+    BIAS_SPREAD,
     NgramSVM,
     PooledRegression,
+    _choose,  # pyright: ignore
     _fit_regression,  # pyright: ignore
     cross_validation,
+    fit_class_bias,
     fit_ngrams,
     fit_part_weights,
     fit_pooled,
@@ -52,23 +60,35 @@ def labelled_texts(rows: int = 120) -> tuple[list[list[str]], np.ndarray]:
     )
 
 
-@given(st.lists(WORDS, min_size=1, max_size=8).filter(any))
-def test_tfidf_is_that_of_scikit_learn(texts: list[list[str]]) -> None:
-    counts, hashes = ngram_counts(texts)
+def characters_of(words: list[str]) -> list[str]:
+    by_scikit: Any = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5)).build_analyzer()
+    return by_scikit(" ".join(words))
+
+
+@pytest.mark.parametrize("characters", [False, True])
+@given(texts=st.lists(WORDS, min_size=1, max_size=8).filter(any))
+def test_tfidf_is_that_of_scikit_learn(characters: bool, texts: list[list[str]]) -> None:
+    counts, hashes = ngram_counts(texts, characters=characters)
     in_texts = np.bincount(counts.indices, minlength=len(hashes))
     idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)
     found = tfidf(counts, idf).toarray()
-    expected = TfidfVectorizer(analyzer=analyzed, sublinear_tf=True).fit_transform(texts).toarray()
+    analyzer = characters_of if characters else analyzed
+    expected = TfidfVectorizer(analyzer=analyzer, sublinear_tf=True).fit_transform(texts).toarray()
     # Columns are in another order: compare the products of all pairs of texts.
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
-    again, _ = ngram_counts(texts, hashes)
+    again, _ = ngram_counts(texts, hashes, characters=characters)
     assert (again != counts).nnz == 0
+    alone = [ngram_counts([text], hashes, characters=characters)[0] for text in texts]
+    np.testing.assert_array_equal(vstack(alone).toarray(), counts.toarray())
 
 
-def test_the_svm_decides_as_that_of_scikit_learn() -> None:
+@pytest.mark.parametrize("characters", [False, True])
+def test_the_svm_decides_as_that_of_scikit_learn(characters: bool) -> None:
     texts, classes = labelled_texts()
-    svm, held_out = fit_ngrams(texts, classes, 2, cross_validation(classes, 0), balanced=False)
-    vectorizer = TfidfVectorizer(analyzer=analyzed, sublinear_tf=True)
+    folds = cross_validation(classes, 0)
+    svm, held_out = fit_ngrams(texts, classes, 2, folds, False, characters=characters)
+    analyzer = characters_of if characters else analyzed
+    vectorizer = TfidfVectorizer(analyzer=analyzer, sublinear_tf=True)
     inputs = vectorizer.fit_transform(texts)
     new = [text.split() for text in toy_texts(40, seed=3).texts] + [["never", "seen"], []]
     expected = [
@@ -82,6 +102,42 @@ def test_the_svm_decides_as_that_of_scikit_learn() -> None:
     assert min(np.abs(found[:, 1] - one).max() for one in expected) < 0.02
     assert held_out.shape == (120, 2)
     assert float((held_out.argmax(1).numpy() == classes).mean()) > 0.9
+
+
+def test_the_most_frequent_characters_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, classes = labelled_texts()
+    monkeypatch.setattr(linear, "MAX_CHARACTERS", 30)
+    folds = cross_validation(classes, 0)
+    svm, held_out = fit_ngrams(texts, classes, 2, folds, False, characters=True)
+    assert svm.weight.shape == (30, 2)
+    counts, hashes = ngram_counts(texts, characters=True)
+    in_texts = np.bincount(counts.indices, minlength=len(hashes))
+    kept = np.isin(hashes, svm.hashes)
+    assert in_texts[~kept].max() <= in_texts[kept].min()
+    assert float((held_out.argmax(1).numpy() == classes).mean()) > 0.8
+    assert len(fit_ngrams(texts, classes, 2, folds, False)[0].hashes) > 30  # of words all
+
+
+@pytest.mark.parametrize(("count", "used"), [(3000, 5), (3003, 1)])
+def test_many_rows_choose_by_their_first_fold(count: int, used: int) -> None:
+    classes = np.arange(count) % 2
+    folds = cross_validation(classes, 0)
+    asked: list[tuple[float, int]] = []
+
+    def held_out(candidate: float, some: Sequence[Split]) -> torch.Tensor:
+        asked.append((candidate, len(some)))
+        scores = torch.zeros(count, 2)
+        for fold in some:
+            truth = functional.one_hot(torch.from_numpy(classes[fold.development]), 2)
+            right = torch.rand(len(truth), generator=torch.Generator().manual_seed(0)) < candidate
+            scores[fold.development] = torch.where(right[:, None], truth, 1 - truth).float()
+        return scores
+
+    best, scores = _choose((0.6, 0.9, 0.8, 0.7), held_out, classes, folds)
+    assert best == 0.9
+    assert asked == [*((one, used) for one in (0.6, 0.9, 0.8, 0.7)), (0.9, len(folds) - used)]
+    assert bool((scores.sum(1) == 1).all())  # every row is scored, and once
+    assert float((scores.argmax(1).numpy() == classes).mean()) == pytest.approx(0.9, abs=0.03)
 
 
 def test_the_regression_is_that_of_scikit_learn() -> None:
@@ -151,12 +207,39 @@ def test_held_out_texts_that_point_the_wrong_way_do_not_silence_a_part() -> None
     assert all(map(math.isfinite, fit_part_weights([torch.zeros(20, 2)], targets)))
 
 
+@given(st.integers(0, 30))
+@settings(max_examples=10, deadline=None)
+def test_no_other_class_bias_predicts_better(seed: int) -> None:
+    """Compared with scikit-learn: a regression on which class it is, of fixed scores 0."""
+    random = np.random.default_rng(seed)
+    targets = torch.from_numpy(random.choice(3, 400, p=[0.6, 0.3, 0.1]))
+    found = fit_class_bias(torch.zeros(400, 3), targets)
+    theirs = LogisticRegression(C=BIAS_SPREAD**2, fit_intercept=False, tol=1e-8)
+    theirs.fit(np.ones((400, 1)), targets)
+    np.testing.assert_allclose(found, theirs.coef_[:, 0], atol=1e-3)
+    # What the scores already know is not added again.
+    assert fit_class_bias(found + torch.zeros(400, 3), targets).abs().max() < 0.2
+    assert fit_class_bias(torch.zeros(3, 3), torch.arange(3)).abs().max() < 1e-3
+
+
+def test_svms_of_classes_as_they_are_get_a_bias() -> None:
+    data = toy_texts(60)
+    balanced = ClassifierConfig(parts="ngrams", learning=LearningConfig(class_weights="balanced"))
+    assert train(toy_model(), data, balanced).classifier.class_bias == 0.0
+    bias = train(toy_model(), data, ClassifierConfig(parts="ngrams")).classifier.class_bias
+    assert isinstance(bias, torch.Tensor)
+    assert bias.shape == (2,)
+    # A regression has learned its own.
+    assert train(toy_model(), data, ClassifierConfig(parts="elmo")).classifier.class_bias == 0.0
+
+
 def test_a_regression_of_fewer_poolings_reads_the_first() -> None:
     random = np.random.default_rng(0)
     pooled = random.normal(size=(7, 3, 5, 6)).astype(np.float16)
     weight, bias = torch.randn(3 * 4 * 6, 2), torch.randn(2)
     tensors = {"weights.elmo": torch.tensor(1.0), "elmo.weight": weight, "elmo.bias": bias}
-    parts, _ = linear_parts(tensors, "file", 2, 3 * 6, 0)
+    parts, _, class_bias = linear_parts(tensors, "file", 2, 3 * 6, 0)
+    assert class_bias == 0.0  # of a version that had none
     elmo = parts["elmo"]
     assert isinstance(elmo, PooledRegression)
     expected = pooled[:, :, :4].reshape(7, -1).astype(np.float32) @ weight.numpy() + bias.numpy()
@@ -169,13 +252,20 @@ def test_what_is_saved_is_what_was_there() -> None:
     ones = np.ones(3, np.float32)
     svm = NgramSVM(np.array([3, 9]), ones[:2], np.ones((2, 3), np.float32), ones)
     average = PooledRegression(torch.randn(4, 3), torch.randn(3))
-    tensors = linear_tensors({"ngrams": svm, "words": average}, {"ngrams": 2.0, "words": 0.5})
-    parts, weights = linear_parts(tensors, "file", 3, 10, 4)
-    assert list(parts) == ["ngrams", "words"]
-    ngrams, averages = parts.values()
+    characters = NgramSVM(np.array([4]), ones[:1], np.ones((1, 3), np.float32), ones, True)
+    saved = {"ngrams": svm, "characters": characters, "words": average}
+    shift = torch.tensor([0.5, 0.0, -1.0])
+    tensors = linear_tensors(saved, {"ngrams": 2.0, "characters": 3.0, "words": 0.5}, shift)
+    parts, weights, bias = linear_parts(tensors, "file", 3, 10, 4)
+    assert shift.equal(torch.as_tensor(bias))
+    assert list(parts) == ["ngrams", "characters", "words"]
+    ngrams, again, averages = parts.values()
     assert isinstance(ngrams, NgramSVM)
+    assert isinstance(again, NgramSVM)
     assert isinstance(averages, PooledRegression)
-    assert weights == {"ngrams": 2.0, "words": 0.5}
+    assert (ngrams.characters, again.characters) == (False, True)
+    assert again.hashes.tolist() == [4]
+    assert weights == {"ngrams": 2.0, "characters": 3.0, "words": 0.5}
     assert averages.weight.equal(average.weight)
     assert averages.bias.equal(average.bias)
     with pytest.raises(UserError, match="file: expected tensors of shapes"):
@@ -183,16 +273,17 @@ def test_what_is_saved_is_what_was_there() -> None:
     np.testing.assert_array_equal(ngrams.weight, svm.weight)
     with pytest.raises(UserError, match="file: expected tensors of shapes"):
         linear_parts(tensors, "file", 4, 10, 4)
-    del tensors["ngrams.hashes"]
-    with pytest.raises(UserError, match="file: expected tensors of shapes"):
-        linear_parts(tensors, "file", 3, 10, 4)
+    for missing in ("ngrams.hashes", "characters.idf"):
+        damaged = {name: tensor for name, tensor in tensors.items() if name != missing}
+        with pytest.raises(UserError, match="file: expected tensors of shapes"):
+            linear_parts(damaged, "file", 3, 10, 4)
 
 
 def test_the_default_parts_learn_are_saved_and_loaded(tmp_path: Path) -> None:
     data = toy_texts(120)
     trained = train(toy_model(), data, ClassifierConfig())
     classifier = trained.classifier
-    assert list(classifier.part_weights) == ["ngrams", "elmo"]
+    assert list(classifier.part_weights) == ["ngrams", "characters", "elmo"]
     assert classifier.network is None
     assert trained.held_out.shape == (120, 2)
     assert (trained.held_out.argmax(1) == trained.classes).mean() > 0.9
@@ -204,7 +295,7 @@ def test_the_default_parts_learn_are_saved_and_loaded(tmp_path: Path) -> None:
     texts = [*toy_texts(9, seed=2).texts, "", "unheard of"]
     found, expected = again.predict_proba(texts), classifier.predict_proba(texts)
     np.testing.assert_allclose(found, expected, atol=2e-3)  # n-gram weights in half precision
-    assert "parts ngrams+elmo" in repr(again)
+    assert "parts ngrams+characters+elmo" in repr(again)
 
 
 def test_word_vectors_that_come_with_a_biLM_are_a_part(tmp_path: Path) -> None:
@@ -215,7 +306,7 @@ def test_word_vectors_that_come_with_a_biLM_are_a_part(tmp_path: Path) -> None:
     CompanionVectors.of(known, vectors).save(tmp_path / "bilm")
     loaded = LanguageModel.from_pretrained(tmp_path / "bilm")
     classifier = train(loaded, data, ClassifierConfig()).classifier
-    assert list(classifier.part_weights) == ["ngrams", "words", "elmo"]
+    assert list(classifier.part_weights) == ["ngrams", "characters", "words", "elmo"]
     alone = train(loaded, data, ClassifierConfig(parts="words"))
     assert (alone.held_out.argmax(1) == alone.classes).mean() > 0.8
     classifier.save_pretrained(tmp_path / "copy")  # the vectors come along
@@ -233,7 +324,7 @@ def test_word_vectors_that_come_with_a_biLM_are_a_part(tmp_path: Path) -> None:
         train(toy_model(), data, ClassifierConfig(parts="words"))
 
 
-@pytest.mark.parametrize("parts", ["ngrams", "elmo", "ngrams+network"])
+@pytest.mark.parametrize("parts", ["ngrams", "characters", "elmo", "ngrams+network"])
 def test_any_parts_will_do(parts: str) -> None:
     data = toy_texts(60)
     trained = train(toy_model(), data, ClassifierConfig(parts=parts))

@@ -257,6 +257,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
     """The words that have a task embedding in the network."""
     part_weights: dict[str, float]
     """The weight of each part in the sum of their scores."""
+    class_bias: Tensor | float = 0.0
+    """Added to the sum of their scores, (classes,)."""
     labels: tuple[str, ...]
     """The labels as they are saved."""
     labels_separator: str | None
@@ -273,6 +275,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
         part_weights: Mapping[str, float],
         *,
         linear_parts: Mapping[str, linear.LinearPart] | None = None,
+        class_bias: Tensor | float = 0.0,
         network: ClassifierNetwork | None = None,
         task_vocabulary: Vocabulary | None = None,
         labels_separator: str | None = None,
@@ -283,7 +286,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
         classifier.language_model, classifier.labels = language_model, tuple(labels)
         classifier.linear_parts, classifier.network = dict(linear_parts or {}), network
         classifier.task_vocabulary, classifier.part_weights = task_vocabulary, dict(part_weights)
-        classifier.config_, classifier.classes_ = config, np.array(labels)
+        classifier.class_bias, classifier.config_ = class_bias, config
+        classifier.classes_ = np.array(labels)
         classifier.labels_separator, classifier.thresholds = labels_separator, thresholds
         return classifier
 
@@ -300,16 +304,16 @@ class TextClassifier(Estimator[ClassifierConfig]):
         description = describe_classifier(folder)
         loaded = load_bilm(folder, description.bilm, device)
         sizes, labels, config = loaded.model.config, description.labels, description.config
-        fitted = network = task_vocabulary = None
-        part_weights, thresholds = {"network": 1.0}, 0.5  # format 1
+        parts = network = task_vocabulary = None
+        weights, bias, thresholds = {"network": 1.0}, 0.0, 0.5  # format 1
         if description.format > 1:
             path = _inside(folder, LINEAR)
             pooled = (1 + sizes.layers) * 2 * sizes.width
             dim = 0 if loaded.word_vectors is None else loaded.word_vectors.dim
             tensors = model_folder.load_tensors(path)
             thresholds = saved_thresholds(tensors, len(labels), str(path))
-            fitted, part_weights = linear.linear_parts(tensors, str(path), len(labels), pooled, dim)
-        if "network" in part_weights:
+            parts, weights, bias = linear.linear_parts(tensors, str(path), len(labels), pooled, dim)
+        if "network" in weights:
             task_vocabulary = Vocabulary.load(_inside(folder, TASK_WORDS))
             with model_folder.without_weights():
                 network = ClassifierNetwork(
@@ -325,9 +329,9 @@ class TextClassifier(Estimator[ClassifierConfig]):
             )
             network = network.eval().to(device)
         return cls.from_parts(
-            loaded, labels, config, part_weights, linear_parts=fitted, network=network,
-            task_vocabulary=task_vocabulary, labels_separator=description.labels_separator,
-            thresholds=thresholds,
+            loaded, labels, config, weights, linear_parts=parts, class_bias=bias,
+            network=network, task_vocabulary=task_vocabulary, thresholds=thresholds,
+            labels_separator=description.labels_separator,
         )  # fmt: skip
 
     @property
@@ -407,9 +411,8 @@ class TextClassifier(Estimator[ClassifierConfig]):
                 scores["network"][rows] = self.network(read).float().cpu()
                 if on_texts is not None:
                     on_texts(len(rows), int(read.lengths.sum()))
-        summed = linear.weighted_sum(scores, self.part_weights)
-        several = self.labels_separator is not None
-        return linear.probabilities_of(summed, several=several).numpy()
+        summed = linear.weighted_sum(scores, self.part_weights, self.class_bias)
+        return linear.probabilities_of(summed, several=self.labels_separator is not None).numpy()
 
     def _words(self, texts: Iterable[Text]) -> list[list[str]]:
         if not hasattr(self, "part_weights"):
@@ -468,15 +471,13 @@ class TextClassifier(Estimator[ClassifierConfig]):
         """
         folder = empty_folder(folder)
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-        tensors = linear.linear_tensors(self.linear_parts, self.part_weights)
+        tensors = linear.linear_tensors(self.linear_parts, self.part_weights, self.class_bias)
         if isinstance(self.thresholds, np.ndarray):
             tensors["thresholds"] = torch.from_numpy(self.thresholds)
         model_folder.save_tensors(folder / LINEAR, tensors)
         if self.network is not None and self.task_vocabulary is not None:
-            saved = _saved_tensors(self.network)
-            model_folder.save_tensors(
-                folder / NETWORK, {name: tensor.to(dtype) for name, tensor in saved.items()}
-            )
+            saved = {name: one.to(dtype) for name, one in _saved_tensors(self.network).items()}
+            model_folder.save_tensors(folder / NETWORK, saved)
             self.task_vocabulary.save(folder / TASK_WORDS)
         description = ClassifierDescription(
             format=FORMAT,

@@ -11,7 +11,7 @@ from elmo.embed.config import MixConfig
 from elmo.training.config import Schedule
 
 POOLINGS = ("mean", "max", "first", "last", "attention")
-PARTS = ("ngrams", "words", "elmo", "network")
+PARTS = ("ngrams", "characters", "words", "elmo", "network")
 MOST_EPOCHS, MOST_STEPS = 50, 3000
 """The most epochs or, with few texts, steps: by then the development loss rose long ago."""
 Size = Annotated[int, Range(0, 1 << 16)]
@@ -149,11 +149,11 @@ class ClassifierConfig:
 
     parts: str | None = None
     """What scores the classes, joined by '+'. ngrams: a linear SVM on the TF-IDF of word 1- and
-    2-grams; words: a logistic regression on the average of the static word vectors that come with
-    the biLM, if any do; elmo: the same on the biLM's layers, pooled over all words; network: the
-    neural network. Their weights are fitted to texts that they have not learned from. Default:
-    ngrams+words+elmo, and the network as soon as one of its settings is given; a biLM that is
-    fine-tuned has no elmo part."""
+    2-grams; characters: the same on 2 to 5 characters of a word; words: a logistic regression on
+    the average of the static word vectors that come with the biLM, if any do; elmo: the same on the
+    biLM's layers, pooled over all words; network: the neural network. Their weights are fitted to
+    texts that they have not learned from. Default: ngrams+characters+words+elmo, and the network as
+    soon as one of its settings is given; a biLM that is fine-tuned has no elmo part."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
 

@@ -171,17 +171,16 @@ def train(
         held_out["network"] = scores["network"][split.development]
 
     gold = torch.from_numpy(classes[split.development])
-    part_weights = linear.fit_part_weights([held_out[part] for part in parts], gold)
-    weights = dict(zip(parts, part_weights, strict=True))
+    weights, bias = linear.fit_sum({p: held_out[p] for p in parts}, gold, balanced=balanced)
     plain, calibrated = (
-        linear.probabilities_of(linear.weighted_sum(held_out, some), several=several).numpy()
-        for some in (dict.fromkeys(parts, 1.0), weights)
+        linear.probabilities_of(linear.weighted_sum(held_out, *some), several=several).numpy()
+        for some in ((dict.fromkeys(parts, 1.0), 0.0), (weights, bias))
     )
     before, after = (
         calibration_error(*confidences(some, gold.numpy(), flat=True))
         for some in (plain, calibrated)
     )
-    summed = linear.weighted_sum(scores, weights)
+    summed = linear.weighted_sum(scores, weights, bias)
     probabilities = linear.probabilities_of(summed, several=several).numpy()
     stopped = "the linear parts are solved exactly" if network is None else network.training.stopped
     accuracy = float(confidences(probabilities, classes)[1][split.train].mean())
@@ -189,7 +188,7 @@ def train(
     seen = float(confidences(calibrated, gold.numpy())[1].mean())
     _warn(accuracy, seen, most_frequent, len(gold), stopped)
     classifier = TextClassifier.from_parts(
-        loaded, labels, config, weights, linear_parts=fitted,
+        loaded, labels, config, weights, linear_parts=fitted, class_bias=bias,
         network=None if network is None else network.network,
         task_vocabulary=None if network is None else network.vocabulary,
         labels_separator=data.separator,
