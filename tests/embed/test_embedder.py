@@ -20,7 +20,7 @@ from tests.tiny_models import VOCABULARY, make_model
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
 from elmo.embed.config import MixConfig
-from elmo.embed.embedder import INITIAL_STATE, Embedder, Progress, usual_batch_tokens
+from elmo.embed.embedder import Embedder, Progress, usual_batch_tokens
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
@@ -299,24 +299,8 @@ def test_a_saved_model_gives_the_same_vectors(folder: Path) -> None:
     np.testing.assert_allclose(half, found[:1], rtol=0, atol=0.1)
 
 
-def test_a_start_state_is_stored_with_its_model(folder: Path) -> None:
-    loaded = LanguageModel.from_pretrained(folder)
-    with torch.no_grad():
-        state = loaded.model.layers(loaded.model.pack([["dog", "雨"]], read_end=True)).state
-    embedder = Embedder(loaded, start_state=state)
-    wanted = embedder.encode(SENTENCES, initial_state="warm")
-    embedder.store_start_state(folder)
-    again = Embedder.from_pretrained(folder)
-    np.testing.assert_array_equal(again.encode(SENTENCES, initial_state="warm"), wanted)
-    assert not np.allclose(WORD_MODEL.encode(SENTENCES, initial_state="warm"), wanted, atol=1e-4)
-
-
-@pytest.mark.parametrize("stored", [False, True])
-def test_the_warm_state_follows_the_weights(folder: Path, stored: bool) -> None:
+def test_the_warm_state_follows_the_weights(folder: Path) -> None:
     embedder = Embedder.from_pretrained(folder)
-    if stored:
-        embedder.store_start_state(folder)
-        embedder = Embedder.from_pretrained(folder)
     before = embedder.encode(SENTENCES, initial_state="warm")
     assert embedder.warm_state is embedder.warm_state
     with torch.no_grad():
@@ -327,13 +311,6 @@ def test_the_warm_state_follows_the_weights(folder: Path, stored: bool) -> None:
     for changed in (embedder, copy.deepcopy(embedder)):
         found = changed.encode(SENTENCES, initial_state="warm")
         np.testing.assert_array_equal(found, expected)
-
-
-def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
-    Embedder.from_pretrained(folder).store_start_state(folder)
-    save_weights(folder / "model.safetensors", make_model(seed=1).model.float())
-    with pytest.raises(UserError, match=f"{INITIAL_STATE} belongs to other weights"):
-        Embedder.from_pretrained(folder)
 
 
 @pytest.mark.parametrize(

@@ -718,10 +718,10 @@ def open_model(args: Arguments) -> LanguageModel:
 
 def open_embedder(args: Arguments) -> Embedder:
     """Load `args.model`, ready to compute vectors on the device asked for."""
-    from elmo.embed.embedder import Embedder, load_initial_state
+    from elmo.embed.embedder import Embedder
     from elmo.runtime import compute_precision
 
     loaded = open_model(args)
     model = loaded.model.to(args.device)
     model.compute_dtype = compute_precision(args.precision, model.device)
-    return Embedder(loaded, start_state=load_initial_state(loaded.path or args.model, model))
+    return Embedder(loaded)

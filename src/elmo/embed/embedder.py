@@ -28,9 +28,8 @@ from elmo.config import SHIPPED, check, model_name
 from elmo.embed.config import EncodeConfig, Layer, MixConfig, NeighbourConfig, Output, Start
 from elmo.embed.mix import LayerMix
 from elmo.errors import ConfigError, UserError
-from elmo.files import sha256
 from elmo.language_model import LanguageModel, require_loaded
-from elmo.model_folder import WEIGHTS, Text, load_tensors, require_inside, save_tensors
+from elmo.model_folder import Text
 from elmo.runtime import compute_precision
 from elmo.text.batching import group_by_length
 from elmo.text.sources import iterated
@@ -51,8 +50,6 @@ OnTexts = Callable[[int, int], None]  # called after each batch with its numbers
 
 BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
 CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neutral context
-INITIAL_STATE = "start_state.safetensors"
-CHECKSUM = "model_sha256"
 
 
 class Padded(NamedTuple):
@@ -94,7 +91,6 @@ class Embedder:
         loaded: LanguageModel,
         *,
         mix: LayerMix | MixConfig | None = None,
-        start_state: BiLMState | None = None,
     ) -> None:
         """Use a model in memory; the default mix is the average of its layers."""
         self.loaded = require_loaded(loaded, "Embedder")
@@ -109,7 +105,7 @@ class Embedder:
             )
         self.mix = mix.to(self.model.device)
         self._weights = WeightsSnapshot.of(list(self.model.parameters()))
-        self._warm = None if start_state is None else (self._weights, start_state)
+        self._warm: tuple[WeightsSnapshot, BiLMState] | None = None
 
     @classmethod
     def from_pretrained(
@@ -138,8 +134,7 @@ class Embedder:
         """
         loaded = LanguageModel.from_pretrained(path, device, custom_tokenizer)
         loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
-        assert loaded.path is not None
-        return cls(loaded, mix=mix, start_state=load_initial_state(loaded.path, loaded.model))
+        return cls(loaded, mix=mix)
 
     @classmethod
     def from_official(
@@ -182,7 +177,7 @@ class Embedder:
 
     @property
     def warm_state(self) -> BiLMState:
-        """The state after a neutral context: stored with the model, or computed and remembered."""
+        """The state after a neutral context, computed once."""
         weights = WeightsSnapshot.of(list(self.model.parameters()))
         if self._warm is None or not self._warm[0].is_still(weights):
             first = len(SPECIAL_WORDS)
@@ -191,16 +186,6 @@ class Embedder:
                 outputs = self.model.layers(self.model.pack([context], read_end=True))
             self._warm = weights, outputs.state
         return self._warm[1]
-
-    def store_start_state(self, folder: Path | str) -> None:
-        """Save the warm state in the model's folder, with the checksum of the weights it is of."""
-        weights = Path(folder) / WEIGHTS
-        if not weights.exists():
-            raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
-        checksum = torch.frombuffer(bytearray.fromhex(sha256(weights)), dtype=torch.uint8)
-        save_tensors(
-            weights.with_name(INITIAL_STATE), {**self.warm_state.tensors(), CHECKSUM: checksum}
-        )
 
     @overload
     def encode(
@@ -440,8 +425,7 @@ class Embedder:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Embedder:
         loaded = replace(self.loaded, model=deepcopy(self.model, memo))
-        warm = None if self._warm is None else self.warm_state
-        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=warm)
+        return Embedder(loaded, mix=deepcopy(self.mix, memo))
 
 
 def _unpickled(
@@ -652,40 +636,6 @@ def tell_empty(texts: Sequence[TokenisedText], model: BiLM) -> None:
         ids = model.vocabulary.ids
         strange = [t.number for t in texts if t.words and not any(word in ids for word in t.words)]
         tell("texts of which the model knows no word, their vectors say nothing", strange)
-
-
-# The initial state, if it is not zeros.
-
-
-def load_initial_state(folder: Path, model: BiLM) -> BiLMState | None:
-    """The state stored in a model folder, if there is one; it must belong to these weights."""
-    path = folder / INITIAL_STATE
-    if not path.exists():
-        return None
-    require_inside(folder, path)
-    tensors = load_tensors(path)
-    checksum = tensors.pop(CHECKSUM, torch.zeros(0, dtype=torch.uint8))
-    if checksum.numpy().tobytes().hex() != sha256(folder / WEIGHTS):
-        raise UserError(
-            f"{path} belongs to other weights than {folder / WEIGHTS}; delete it, or store it again"
-        )
-    return state_of_tensors(tensors, model, path)
-
-
-def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiLMState:
-    """What `BiLMState.tensors` returned, on the model's device, if it fits the model."""
-    sizes = {"output": (model.config.width,), "cell": (model.config.hidden,)}
-    expected = {
-        f"{direction}.{number}.{name}": size
-        for direction in BiLMState._fields
-        for number in range(model.config.layers)
-        for name, size in sizes.items()
-    }
-    if {name: tensor.shape[1:] for name, tensor in tensors.items()} != expected:
-        raise UserError(f"{path} is not a state of this model; delete it, or store it again")
-    return BiLMState.from_tensors(
-        {name: tensor.to(model.device) for name, tensor in tensors.items()}
-    )
 
 
 # Progress, and the function for Hugging Face's datasets.

@@ -52,7 +52,6 @@ from elmo.embed.embedder import (
     TokenisedText,
     Vectors,
     chunks_of,
-    state_of_tensors,
     tell_empty,
     tokenised,
 )
@@ -172,8 +171,8 @@ def embed_text(
             with closing(Journal(folder, job, encoder.row_shape)) as journal:
                 documents = read_documents(files, read)
                 journal.skip_texts(documents)
-                if carried and (path := journal.state).exists():
-                    encoder.state = state_of_tensors(load_tensors(path), encoder.model, path)
+                if carried and journal.state.exists():
+                    encoder.state = _load_state(journal.state, encoder.model)
                 pace = None if progress is None else Pace(progress, None, journal.texts)
                 texts = tokenised(embedder.loaded, documents, first=journal.texts)
                 for chunk in chunks_of(texts, TOKENS_PER_CHUNK, config.slots):
@@ -199,6 +198,14 @@ def embed_text(
         folder.rmdir()
     counts = journal.texts, journal.tokens, encoder.dim
     return EmbeddedFile(out, *counts, tuple(empty), unknown.rate)
+
+
+def _load_state(path: Path, model: BiLM) -> BiLMState:
+    tensors = {name: tensor.to(model.device) for name, tensor in load_tensors(path).items()}
+    sizes = {name: tensor.shape[1:] for name, tensor in model.zero_state(1).tensors().items()}
+    if {name: tensor.shape[1:] for name, tensor in tensors.items()} != sizes:
+        raise UserError(f"{path} is not a state of this model; use --fresh to start over")
+    return BiLMState.from_tensors(tensors)
 
 
 def tensor_digest(tensors: Mapping[str, Tensor], words: Sequence[str] = ()) -> str:
