@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
-from warnings import warn
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from torch.nn import functional
 
 from elmo.bilm.lstm import WeightsSnapshot
 from elmo.bilm.model import BiLM, BiLMState
-from elmo.config import SHIPPED, check, model_name
+from elmo.config import SHIPPED, model_name
 from elmo.embed.config import EncodeConfig, Layer, MixConfig, NeighbourConfig, Output, Start
 from elmo.embed.mix import LayerMix
 from elmo.errors import ConfigError, UserError
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
     from elmo.text.config import ReadOptions
 
 Vectors = NDArray[np.float32]
-Precision = Literal["fp32", "bf16", "auto"]
-Dtype = Literal["float32", "bfloat16"] | Precision | torch.dtype
+Dtype = Literal["float32", "bfloat16", "fp32", "bf16", "auto"] | torch.dtype
 OnTexts = Callable[[int, int], None]  # called after each batch with its numbers of texts and words
 
 BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
@@ -70,7 +68,6 @@ class EncodeOptions(TypedDict, total=False):
     batch_tokens: int | None
     show_progress: bool
     progress: Listener | None
-    start: Start | None
 
 
 class Embedder:
@@ -116,7 +113,6 @@ class Embedder:
         dtype: Dtype = "float32",
         mix: LayerMix | MixConfig | None = None,
         custom_tokenizer: Tokenizer | str | None = None,
-        precision: Precision | None = None,
     ) -> Embedder:
         """Load a model.
 
@@ -130,10 +126,9 @@ class Embedder:
             mix: how layers become one vector; default: their average.
             custom_tokenizer: for a model that was trained with one; or, for any model, a name:
                 "spacy:de", "module:function".
-            precision: deprecated name of `dtype`: "fp32", "bf16" or "auto".
         """
         loaded = LanguageModel.from_pretrained(path, device, custom_tokenizer)
-        loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
+        loaded.model.compute_dtype = _compute_dtype(dtype, loaded.model.device)
         return cls(loaded, mix=mix)
 
     @classmethod
@@ -144,12 +139,11 @@ class Embedder:
         *,
         mix: LayerMix | MixConfig | None = None,
         dtype: Dtype = "float32",
-        precision: Precision | None = None,
         **settings: Any,
     ) -> Embedder:
         """Load the two files of an official model; see `LanguageModel.from_official`."""
         loaded = LanguageModel.from_official(options, weights, **settings)
-        loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
+        loaded.model.compute_dtype = _compute_dtype(dtype, loaded.model.device)
         return cls(loaded, mix=mix)
 
     def save_pretrained(self, path: Path | str) -> None:
@@ -237,7 +231,6 @@ class Embedder:
         batch_tokens: int | None = None,
         show_progress: bool = False,
         progress: Listener | None = None,
-        start: Start | None = None,
     ) -> Any:
         """Turn texts into vectors.
 
@@ -256,7 +249,6 @@ class Embedder:
             batch_tokens: tokens per batch; default: 8,192 for large models to 32,768 for small.
             show_progress: show a progress bar on standard error.
             progress: called with a `Progress` after each batch.
-            start: deprecated name of `initial_state`.
 
         Returns:
             For "pooled", (texts, dim), or (texts, layers, dim) with layer="all"; a text without
@@ -265,9 +257,6 @@ class Embedder:
         """
         if pad and output == "pooled":
             raise UserError("pad: pooled vectors all have one length; use output='tokens'")
-        if start is not None:
-            warn("encode: start is now initial_state", DeprecationWarning, stacklevel=2)
-            initial_state = start
         if convert_to not in ("numpy", "torch"):
             raise UserError(f"convert_to: expected numpy or torch, got {convert_to!r}")
         config = EncodeConfig(
@@ -374,13 +363,6 @@ class Embedder:
         with progress_bar(None) if show_progress else nullcontext() as bar:
             return embed_text(self, sources, out, config, read=read, fresh=fresh, progress=bar)
 
-    def as_map_fn(self, column: str = "text", into: str = "vector", **settings: Any) -> MapFunction:
-        """A function for Hugging Face's datasets: `rows.map(embedder.as_map_fn(), batched=True)`.
-
-        It adds a column of vectors; settings are those of `EncodeConfig`.
-        """
-        return MapFunction(self, EncodeConfig(**settings), column, into)
-
     def encoder(self, config: EncodeConfig) -> Encoder:
         """An `Encoder` of tokenised texts with these settings."""
         initial = self.warm_state if config.initial_state == "warm" else None
@@ -436,10 +418,7 @@ def _unpickled(
     return embedder
 
 
-def _compute_dtype(dtype: Dtype, precision: Precision | None, device: torch.device) -> torch.dtype:
-    if precision is not None:
-        warn("precision is now dtype: float32, bfloat16 or auto", DeprecationWarning, stacklevel=3)
-        dtype = precision
+def _compute_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
     name = str(dtype).removeprefix("torch.")
     return compute_precision({"float32": "fp32", "bfloat16": "bf16"}.get(name, name), device)
 
@@ -638,7 +617,7 @@ def tell_empty(texts: Sequence[TokenisedText], model: BiLM) -> None:
         tell("texts of which the model knows no word, their vectors say nothing", strange)
 
 
-# Progress, and the function for Hugging Face's datasets.
+# Progress.
 
 
 @dataclass(frozen=True)
@@ -670,27 +649,3 @@ class Pace:
         self._listener(
             Progress(self._texts, self._total, self._tokens, self._tokens / elapsed, left)
         )
-
-
-@dataclass(frozen=True)
-class MapFunction:
-    """Maps the columns of a batch to a column of vectors."""
-
-    embedder: Embedder
-    config: EncodeConfig
-    column: str
-    into: str
-
-    def __post_init__(self) -> None:
-        check(self.config)
-        if self.config.initial_state == "carry":
-            raise UserError("initial_state: batches come in any order, so no state can be carried")
-
-    def __call__(self, rows: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        if self.column not in rows:
-            raise UserError(
-                f"the rows have no column {self.column!r}, but {', '.join(sorted(rows))}; name the "
-                "one that holds the text: as_map_fn(column=…), and call map with batched=True"
-            )
-        settings = asdict(self.config)
-        return {self.into: list(self.embedder.encode_iter(rows[self.column], **settings))}
