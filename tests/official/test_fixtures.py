@@ -71,11 +71,3 @@ def test_the_458_token_vectors(originals: Path) -> None:
     (found,) = verify_tokens(load(folder), words, folder / "elmo_token_embeddings.hdf5")
     assert (found.layer, found.direction, found.words) == (0, "both", 458)
     assert found.within(TOLERANCE)
-
-
-def test_the_token_vectors_take_the_place_of_the_cnn(originals: Path) -> None:
-    folder = originals / "allennlp"
-    stored = load(folder, token_vectors=folder / "elmo_token_embeddings.hdf5")
-    slots = read_slots(folder / SETS["allennlp"])
-    expected = [folder / f"lm_embeddings_{slot}.hdf5" for slot in range(3)]
-    assert all(one.within(TOLERANCE) for one in verify_activations(stored, slots, expected))
