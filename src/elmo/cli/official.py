@@ -96,9 +96,9 @@ def verify_command() -> Command:
         elmo verify elmo_small --expected token_vectors.hdf5 --vocabulary vocab.txt
 
         MODEL  A model folder of any format, or a name.
-        --expected FILE ...  Files (.hdf5 or .npz), one per slot of sentences, with one array per
-            text, named 0, 1, …: its top layer (2, words, width) or all layers (1 + layers, words,
-            2 * width) (required).
+        --expected FILE ...  HDF5 files, one per slot of sentences, with one array per text, named
+            0, 1, …: its top layer (2, words, width) or all layers (1 + layers, words, 2 * width)
+            (required).
         --sentences FILE  Tokenized texts: one per line, or JSON with one list of sentences per
             slot, each a string or a list of words.
         --vocabulary FILE  Instead of sentences: the words whose token vectors are stored, one per
