@@ -84,8 +84,8 @@ def test_several_mixes_of_one_reading() -> None:
 
 
 def test_a_state_dict_holds_model_and_mix() -> None:
-    one, other = ElmoLayer(make_model()), ElmoLayer(make_model(seed=5))
-    one.mix.set_weights([0.5, 0.3, 0.2], 1.5)
+    one = ElmoLayer(make_model(), MixConfig(layer_weights=(0.5, 0.3, 0.2), gamma=1.5))
+    other = ElmoLayer(make_model(seed=5))
     other.load_state_dict(one.state_dict())
     assert torch.equal(one(TEXTS).vectors, other(TEXTS).vectors)
 
