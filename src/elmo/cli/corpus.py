@@ -92,9 +92,6 @@ def _print_report(
     ]
     if report.blank_lines is not None:
         rows.insert(2, ["blank lines", f"{report.blank_lines:,}"])
-    if report.heaps_exponent is not None:
-        law = f"distinct words grow with the text to the power {report.heaps_exponent:.2f}"
-        rows.append(["growth", law])
     print_table(rows)
 
     by_count = [(f"seen {point.min_count} or more times", point) for point in report.by_min_count]
@@ -102,10 +99,6 @@ def _print_report(
     curve = [[name, f"{point.size:,}", _unknown(point)] for name, point in [*by_count, *by_size]]
     print()
     print_table(curve, ["vocabulary", "words", "unknown in held-out text"])
-    if report.growth:
-        print()
-        growth = [[f"{tokens:,}", f"{types:,}"] for tokens, types in report.growth]
-        print_table(growth, ["running words", "distinct words"])
     if costs is not None:
         print()
         print_table(_cost_rows(costs))
