@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.bilm import numpy_bilm
 from tests.tiny_models import VOCABULARY, make_model
+from torch.nn.utils.rnn import pad_sequence
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
@@ -218,19 +219,6 @@ def test_only_some_texts_are_taken_at_a_time() -> None:
     assert len(taken) < 50
 
 
-def test_padded_vectors_have_a_mask() -> None:
-    texts = [*SENTENCES, []]
-    listed = WORD_MODEL.encode(texts, output="tokens")
-    vectors, mask = WORD_MODEL.encode(texts, output="tokens", pad=True)
-    assert vectors.shape == (4, 7, 12)
-    assert mask.sum(1).tolist() == [3, 1, 7, 0]
-    for row, one in enumerate(listed):
-        np.testing.assert_array_equal(vectors[row][mask[row]], one)
-    assert (vectors[~mask] == 0).all()
-    layers, _ = WORD_MODEL.encode(texts, output="tokens", layer="all", pad=True)
-    assert layers.shape == (4, 3, 7, 12)
-
-
 def test_strings_are_cut_as_in_training() -> None:
     cut = WORD_MODEL.loaded.tokenize("The cat sat.")
     found = WORD_MODEL.encode(["The cat sat.", cut])
@@ -249,7 +237,6 @@ def test_no_texts_give_empty_arrays() -> None:
     assert WORD_MODEL.encode([]).shape == (0, 12)
     assert WORD_MODEL.encode([], layer="all", pooling="mean+max").shape == (0, 3, 24)
     assert WORD_MODEL.encode([], output="tokens") == []
-    assert WORD_MODEL.encode([], output="tokens", pad=True).vectors.shape == (0, 0, 12)
 
 
 def test_a_mix_of_ones_own() -> None:
@@ -323,7 +310,6 @@ def test_the_warm_state_follows_the_weights(folder: Path) -> None:
         ({"initial_state": "cold"}, "expected zero, warm or carry"),
         ({"slots": 2}, "expected 1 unless initial_state is carry"),
         ({"batch_tokens": 1, "output": "words"}, "2 problems"),
-        ({"pad": True}, "pooled vectors all have one length"),
     ],
 )
 def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
@@ -411,9 +397,7 @@ def test_tensors_hold_what_arrays_hold() -> None:
     np.testing.assert_array_equal(vectors.numpy(), WORD_MODEL.encode(SENTENCES))
     words = WORD_MODEL.encode(SENTENCES, output="tokens", convert_to="torch")
     assert [tuple(text.shape) for text in words] == [(3, 12), (1, 12), (7, 12)]
-    padded = WORD_MODEL.encode(SENTENCES, output="tokens", pad=True, convert_to="torch")
-    assert padded.mask.dtype == torch.bool
-    assert padded.vectors.shape == (3, 7, 12)
+    assert pad_sequence(words, batch_first=True).shape == (3, 7, 12)
     assert WORD_MODEL.encode("the cat", convert_to="torch").shape == (12,)
     with pytest.raises(UserError, match="convert_to: expected numpy or torch, got 'list'"):
         WORD_MODEL.encode(SENTENCES, convert_to="list")  # pyright: ignore

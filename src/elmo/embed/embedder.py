@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -48,13 +48,6 @@ OnTexts = Callable[[int, int], None]  # called after each batch with its numbers
 
 BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
 CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neutral context
-
-
-class Padded(NamedTuple):
-    """One row per text, (texts, longest, dim), or (texts, layers, longest, dim) for all layers."""
-
-    vectors: Any  # an array, or a tensor with convert_to="torch"
-    mask: Any  # True where there is a word, (texts, longest)
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -200,20 +193,10 @@ class Embedder:
     @overload
     def encode(
         self,
-        texts: Sequence[Text],
-        *,
-        output: Literal["tokens"],
-        pad: Literal[True],
-        **options: Unpack[EncodeOptions],
-    ) -> Padded: ...
-    @overload
-    def encode(
-        self,
         texts: str | Sequence[Text],
         *,
         convert_to: Literal["numpy", "torch"],
         output: Output = "pooled",
-        pad: bool = False,
         **options: Unpack[EncodeOptions],
     ) -> Any: ...
     def encode(
@@ -224,7 +207,6 @@ class Embedder:
         layer: Layer = "mix",
         pooling: str = "mean",
         normalize: bool = False,
-        pad: bool = False,
         convert_to: Literal["numpy", "torch"] = "numpy",
         initial_state: Start = "zero",
         slots: int = 1,
@@ -241,7 +223,6 @@ class Embedder:
                 alone.
             pooling: "mean", "std", "max", "first", "last", or several joined by "+".
             normalize: scale each vector to length 1.
-            pad: return tokens as one array with a mask.
             convert_to: "numpy", or "torch" for tensors on the CPU.
             initial_state: the state each text starts from: "zero"; "warm", after a neutral context;
                 or "carry", that after the previous text, as the original ELMo does.
@@ -252,11 +233,8 @@ class Embedder:
 
         Returns:
             For "pooled", (texts, dim), or (texts, layers, dim) with layer="all"; a text without
-            words gives zeros. For "tokens", one (words, dim) or (layers, words, dim) per text; with
-            `pad`, one `Padded`.
+            words gives zeros. For "tokens", one (words, dim) or (layers, words, dim) per text.
         """
-        if pad and output == "pooled":
-            raise UserError("pad: pooled vectors all have one length; use output='tokens'")
         if convert_to not in ("numpy", "torch"):
             raise UserError(f"convert_to: expected numpy or torch, got {convert_to!r}")
         config = EncodeConfig(
@@ -280,8 +258,6 @@ class Embedder:
         result: Any = vectors
         if single:
             result = vectors[0]
-        elif pad:
-            result = padded(vectors, encoder.row_shape)
         elif output == "pooled":
             empty = np.zeros((0, *encoder.row_shape), np.float32)
             result = np.stack(vectors) if vectors else empty
@@ -424,9 +400,7 @@ def _compute_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
 
 
 def to_tensors(vectors: Any) -> Any:
-    """An array, a list or a `Padded` of arrays, as tensors that share their memory."""
-    if isinstance(vectors, Padded):
-        return Padded(*(torch.from_numpy(array) for array in vectors))
+    """An array or a list of arrays, as tensors that share their memory."""
     if isinstance(vectors, list):
         return [torch.from_numpy(array) for array in cast("list[Vectors]", vectors)]
     return torch.from_numpy(vectors)
@@ -549,17 +523,6 @@ def pool(vectors: Tensor, poolings: Sequence[str]) -> Tensor:
         "last": lambda words: words[..., -1, :],
     }
     return torch.cat([functions[pooling](vectors) for pooling in poolings], dim=-1)
-
-
-def padded(vectors: Sequence[Vectors], row_shape: tuple[int, ...]) -> Padded:
-    """Pad arrays of (words, dim) or (layers, words, dim) to one array."""
-    longest = max((text.shape[-2] for text in vectors), default=0)
-    array = np.zeros((len(vectors), *row_shape[:-1], longest, row_shape[-1]), np.float32)
-    mask = np.zeros((len(vectors), longest), np.bool_)
-    for row, text in enumerate(vectors):
-        array[row, ..., : text.shape[-2], :] = text
-        mask[row, : text.shape[-2]] = True
-    return Padded(array, mask)
 
 
 # Tokenised texts, any number of them.
