@@ -1,6 +1,6 @@
 """How good predictions are: right or wrong by class, and how far probabilities can be trusted.
 
-Plain NumPy, since scikit-learn is not a core dependency; the tests compare with it.
+From counts per class, as `elmo.evaluate` has them; the tests compare with scikit-learn.
 """
 
 from __future__ import annotations
