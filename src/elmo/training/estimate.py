@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch.nn.utils import clip_grad_norm_
 
-from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM, Randomness, seeded
-from elmo.model_folder import without_weights
+from elmo.model_folder import parameter_count, without_weights
 from elmo.runtime import compute_precision
 from elmo.text.batching import Batch, Group, WordTable, pack_window
 from elmo.text.vocabulary import END, ROW_LENGTH, SPECIAL_WORDS, START, Shard, Vocabulary
@@ -54,9 +53,11 @@ def estimate(
     """
     tokens_per_second = measure_speed(config, vocabulary, length) if speed is None else speed
     total = targets * config.training.epochs
+    with without_weights():
+        model = BiLM(config.model, zipf_vocabulary(vocabulary))
     return Estimate(
-        parameters=count_parameters(config.model, vocabulary),
-        weights_bytes=weights_bytes(config, vocabulary),
+        parameters=parameter_count(model),
+        weights_bytes=weights_bytes(config, model),
         activations_bytes=activations_bytes(config),
         runtime_bytes=RUNTIME_BYTES,
         targets=total,
@@ -66,23 +67,13 @@ def estimate(
     )
 
 
-def count_parameters(config: BiLMConfig, vocabulary: int) -> int:
-    """The number of parameters of a model, tied ones counted once, frozen ones included."""
-    with without_weights():
-        model = BiLM(config, zipf_vocabulary(vocabulary))
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def weights_bytes(config: PretrainConfig, vocabulary: int) -> int:
-    with without_weights():
-        model = BiLM(config.model, zipf_vocabulary(vocabulary))
-    weights = sum(parameter.numel() for parameter in model.parameters())
+def weights_bytes(config: PretrainConfig, model: BiLM) -> int:
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     copies = 1 + MOMENTS[config.training.optimizer]
     # Each direction computes its own gradient of the shared softmax, which is scaled before the
     # two are added: for a moment there are four copies besides their sum.
     softmax = sum(parameter.numel() for parameter in model.output.parameters())
-    return BYTES * (weights + copies * trained + 4 * softmax)
+    return BYTES * (parameter_count(model) + copies * trained + 4 * softmax)
 
 
 def activations_bytes(config: PretrainConfig) -> int:
