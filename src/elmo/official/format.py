@@ -325,17 +325,6 @@ def config_of(options: Json, datasets: Collection[str], where: str) -> BiLMConfi
         check(config)
     except ConfigError as error:
         problems += error.problems
-    # Claims beyond what a file can hold are refused before their names are made up one by one.
-    claims = {
-        "lstm.n_layers": lstm.n_layers,
-        "char_cnn.n_highway": characters.highways,
-        "char_cnn.filters": len(characters.filters),
-    }
-    problems += [
-        f"{name}: {number:,} of them, but the weights hold only {len(datasets):,} datasets"
-        for name, number in claims.items()
-        if number > max(len(datasets), 1000)
-    ]
     if problems:
         raise ConfigError([f"{where}: {problem}" for problem in problems])
     return config
