@@ -69,10 +69,14 @@ def test_memory_of_a_batch_grows_with_it() -> None:
     assert activations_bytes(spelled) > activations_bytes(config)
 
 
-def test_time_follows_from_a_given_speed() -> None:
+def test_time_follows_from_the_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(config: PretrainConfig, vocabulary: int, length: int) -> float:
+        return vocabulary + length
+
+    monkeypatch.setattr(estimate_module, "measure_speed", measured)
     config = PretrainConfig(model=SMALL, training=TrainingConfig(epochs=3))
-    found = estimate(config, vocabulary=50, targets=1000, length=20, speed=500.0)
-    assert (found.targets, found.seconds, found.measured) == (3000, 6.0, False)
+    found = estimate(config, vocabulary=20, targets=1000, length=5)
+    assert (found.targets, found.tokens_per_second, found.seconds) == (3000, 25, 120)
     parts = found.weights_bytes + found.activations_bytes + found.runtime_bytes
     assert found.memory_bytes == parts
 
@@ -91,14 +95,3 @@ def test_a_larger_model_is_slower() -> None:
     small = PretrainConfig(model=SMALL, batching=Batching(batch_tokens=512))
     large = replace(small, model=BiLMConfig(word_dim=256, hidden=256))
     assert measure_speed(small, 60, 10, seconds=0.2) > measure_speed(large, 60, 10, seconds=0.2)
-
-
-def test_a_speed_that_is_not_given_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(config: PretrainConfig, vocabulary: int, length: int) -> float:
-        return vocabulary + length
-
-    monkeypatch.setattr(estimate_module, "measure_speed", measured)
-    config = PretrainConfig(model=SMALL)
-    found = estimate(config, vocabulary=20, targets=1000, length=5, speed=None)
-    assert (found.measured, found.tokens_per_second) == (True, 25)
-    assert found.seconds == config.training.epochs * 1000 / 25

@@ -36,7 +36,6 @@ class Estimate:
     runtime_bytes: int  # what Python and PyTorch take themselves
     targets: int  # words to predict in all epochs, in each direction
     tokens_per_second: float
-    measured: bool  # whether the speed was measured on this machine
     seconds: float  # training alone, without evaluations on held-out text
 
     @property
@@ -44,14 +43,9 @@ class Estimate:
         return self.weights_bytes + self.activations_bytes + self.runtime_bytes
 
 
-def estimate(
-    config: PretrainConfig, *, vocabulary: int, targets: int, length: int, speed: float | None
-) -> Estimate:
-    """Estimate a training on `targets` words per epoch, in texts of about `length` words.
-
-    `speed` is in words per second; default: measured, which takes a few seconds.
-    """
-    tokens_per_second = measure_speed(config, vocabulary, length) if speed is None else speed
+def estimate(config: PretrainConfig, *, vocabulary: int, targets: int, length: int) -> Estimate:
+    """Estimate a training on `targets` words per epoch, in texts of about `length` words."""
+    tokens_per_second = measure_speed(config, vocabulary, length)
     total = targets * config.training.epochs
     with without_weights():
         model = BiLM(config.model, zipf_vocabulary(vocabulary))
@@ -62,7 +56,6 @@ def estimate(
         runtime_bytes=RUNTIME_BYTES,
         targets=total,
         tokens_per_second=tokens_per_second,
-        measured=speed is None,
         seconds=total / tokens_per_second,
     )
 
