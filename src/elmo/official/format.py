@@ -35,7 +35,7 @@ from elmo.text.vocabulary import (
 OPTIONS = "options.json"
 WEIGHTS = "weights.hdf5"
 VOCABULARY = "vocab.txt"
-DATASET = "embedding"  # the dataset of word vectors, in a word model or in a file of token vectors
+DATASET = "embedding"  # the dataset of word vectors, in a word model
 STAGE = "official"  # where our config.json keeps the options an official model came with
 OURS = "elmo"  # where options.json keeps our tokenizer; the original programs ignore it
 Array = NDArray[np.float32]
@@ -530,24 +530,3 @@ def _projects_nothing(config: BiLMConfig, tensors: Mapping[str, Tensor]) -> bool
         return False
     identity = torch.equal(tensors["token_layer.projection.weight"], torch.eye(config.width))
     return identity and not tensors["token_layer.projection.bias"].any()
-
-
-# Token vectors stored for a fixed vocabulary, to compare with.
-
-
-def read_token_vectors(path: Path, words: int, width: int) -> Array:
-    """Read (words, width) from a file that holds the one dataset `embedding`."""
-    with opened(path) as datasets:
-        if list(datasets) != [DATASET]:
-            raise UserError(
-                f"{path}: expected the one dataset {DATASET!r} of token vectors, found "
-                f"{', '.join(sorted(datasets)[:5]) or 'none'}"
-            )
-        shape, dtype = shape_and_type(datasets[DATASET])
-        if shape != (words, width) or dtype != "float32":
-            raise UserError(
-                f"{path}: {DATASET} is {shape} of {dtype}, expected {(words, width)} of float32: "
-                "one row per word of the vocabulary, as wide as the model's layers"
-            )
-        require_readable(path, datasets)
-        return read_numbers(datasets[DATASET])
