@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch.nn.utils import clip_grad_norm_
 
+from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM, Randomness, seeded
 from elmo.model_folder import parameter_count, without_weights
 from elmo.runtime import compute_precision
@@ -47,8 +48,7 @@ def estimate(config: PretrainConfig, *, vocabulary: int, targets: int, length: i
     """Estimate a training on `targets` words per epoch, in texts of about `length` words."""
     tokens_per_second = measure_speed(config, vocabulary, length)
     total = targets * config.training.epochs
-    with without_weights():
-        model = BiLM(config.model, zipf_vocabulary(vocabulary))
+    model = model_on_paper(config.model, vocabulary)
     return Estimate(
         parameters=parameter_count(model),
         weights_bytes=weights_bytes(config, model),
@@ -58,6 +58,12 @@ def estimate(config: PretrainConfig, *, vocabulary: int, targets: int, length: i
         tokens_per_second=tokens_per_second,
         seconds=total / tokens_per_second,
     )
+
+
+def model_on_paper(config: BiLMConfig, vocabulary: int) -> BiLM:
+    """A model of this size that takes no memory."""
+    with without_weights():
+        return BiLM(config, zipf_vocabulary(vocabulary))
 
 
 def weights_bytes(config: PretrainConfig, model: BiLM) -> int:
