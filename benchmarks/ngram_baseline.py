@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.language_model import open_model, score
+from elmo.language_model import open_model
 from elmo.text.corpus import Shards
 from elmo.text.vocabulary import END, START
 from elmo.training.pretrain import read_run, same_corpus
@@ -316,7 +316,7 @@ def compare(folder: Path, text: Path | None = None) -> list[dict[str, str | int 
     started = time.monotonic()
     ngram = ngram_losses(train, test, len(vocabulary))
     print(f"5-gram models fitted and asked in {time.monotonic() - started:.0f} s")
-    scored = score(loaded, texts)
+    scored = loaded.score(texts)
     bilm = np.array([-(one.forward.total + one.backward.total) / 2 for one in scored])
 
     overlaps = overlap(train, test)

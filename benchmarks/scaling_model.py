@@ -13,8 +13,9 @@ import time
 import numpy as np
 import torch
 
+from elmo.model_folder import parameter_count
 from elmo.training.config import DEFAULT, PAPER, PretrainConfig
-from elmo.training.estimate import count_parameters
+from elmo.training.estimate import model_on_paper
 
 # Bytes that each process hands over per step to be added up: all gradients, in single precision.
 
@@ -33,7 +34,7 @@ def print_traffic() -> None:
     print("| model | words | gradients, MB |")
     print("|---|---|---|")
     for name, config, words in CASES:
-        size = BYTES * count_parameters(config.model, words)
+        size = BYTES * parameter_count(model_on_paper(config.model, words))
         print(f"| {name} | {words:,} | {size / 1e6:,.1f} |")
 
 

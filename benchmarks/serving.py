@@ -36,7 +36,7 @@ from elmo.explore.config import IndexConfig
 from elmo.explore.index import CorpusIndex, build_index
 from elmo.files import write_json
 from elmo.runtime import processor_name
-from elmo.study.news import generate_news
+from elmo.study.news import read_news
 
 OUT = Path(__file__).parent.parent / "docs" / "performance" / "serving.json"
 CLIENTS = (1, 8, 32)
@@ -246,7 +246,7 @@ def main(command: Sequence[str] | None = None) -> None:
     given = parser.parse_args(command)
     torch.set_num_threads(1)
     embedder = Embedder.from_pretrained()
-    texts = [item.text for item in generate_news(200, 5)]
+    texts = [item.text for item in read_news("train")[:200]]
     expected = {text: embedder.encode(text) for text in texts}
     result: dict[str, Any] = {
         "machine": processor_name(),

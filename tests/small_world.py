@@ -17,7 +17,7 @@ from tests.tasks.data_sets import write_paper_data, write_probe_data
 from tests.training.conftest import tiny_config
 
 from elmo.study.config import PRESETS, StudyConfig
-from elmo.study.news import NewsItem, generate_news
+from elmo.study.news import NewsItem, read_news
 from elmo.tasks.config import PAPER_PRESETS
 from elmo.text.ag_news import LABELS
 from elmo.training.pretrain import pretrain
@@ -71,7 +71,7 @@ def shrink_studies(monkeypatch: pytest.MonkeyPatch) -> None:
 def make(folder: Path) -> None:
     """Write everything, from generated news, into a new folder with ag_news under `data`."""
     folder.mkdir()
-    train, test = generate_news(240, 0), generate_news(40, 0, part="test")
+    train, test = read_news("train")[:240], read_news("test")[:40]
     texts = [item.text for item in train]
     for name in ("texts.txt", "notes.txt", "corpus.txt", "new.txt"):
         write_lines(folder / name, texts[:60])

@@ -45,12 +45,6 @@ def test_every_public_name_has_a_docstring_and_imports() -> None:
         _ = elmo.nothing  # pyright: ignore
 
 
-@pytest.mark.parametrize("name", elmo._FORMER)
-def test_names_of_the_first_version_warn(name) -> None:
-    with pytest.warns(DeprecationWarning, match=f"elmo.{name} is now"):
-        assert callable(getattr(elmo, name))
-
-
 def test_user_errors_are_value_errors() -> None:
     with pytest.raises(ValueError, match="no such"):
         elmo.load_vectors("nowhere.npz")
@@ -62,10 +56,6 @@ def test_an_embedder_by_name(embedder) -> None:
     again = pickle.loads(pickle.dumps(embedder))
     np.testing.assert_array_equal(again.encode("Oil fell ."), embedder.encode("Oil fell ."))
     assert len(pickle.dumps(embedder)) < 10_000
-    for name in ("fp32", "float32"):
-        with pytest.warns(DeprecationWarning, match="precision is now dtype"):
-            old = elmo.Embedder.from_pretrained(precision=name)  # pyright: ignore
-        assert old.model.compute_dtype == torch.float32
     with pytest.raises(elmo.UserError, match="float32, bfloat16 or auto"):
         elmo.Embedder.from_pretrained(dtype="float16")  # pyright: ignore
     half = elmo.Embedder.from_pretrained(dtype=torch.bfloat16)
@@ -134,16 +124,6 @@ def test_files_hold_what_encode_returns(embedder, tmp_path, suffix, output) -> N
         np.testing.assert_array_equal(a, b)
     if output == "tokens":
         assert words[0] == ["Oil", ",", "prices", "fell", "."]
-
-
-def test_single_words_as_a_table(embedder, tmp_path) -> None:
-    from elmo.embed.files import embed_words
-
-    embed_words(embedder, tmp_path / "words.csv", ["oil", "the"])
-    loaded = elmo.load_vectors(tmp_path / "words.csv")
-    assert loaded.texts == ["oil", "the"]
-    embed_words(embedder, tmp_path / "words.npz", ["oil", "the"])
-    np.testing.assert_array_equal(loaded.vectors, elmo.load_vectors(tmp_path / "words.npz").vectors)
 
 
 def test_pretrain_on_a_list_returns_the_model_and_resumes(trained) -> None:
@@ -330,14 +310,14 @@ class Collate:
 
 
 def test_the_layer_in_workers_and_in_a_file(tmp_path) -> None:
-    layer = elmo.ElmoLayer.from_pretrained(mix="trainable")
+    mix = elmo.MixConfig(layer_weights=(0.2, 0.3, 0.5))
+    layer = elmo.ElmoLayer.from_pretrained(mix=mix)
     loader = torch.utils.data.DataLoader(
         Rows(), batch_size=2, num_workers=1, collate_fn=Collate(layer)
     )
     batches = list(loader)
     expected = layer(TEXTS[:2]).vectors
     torch.testing.assert_close(batches[0], expected.detach(), atol=1e-6, rtol=0)
-    layer.mix.set_weights([0.2, 0.3, 0.5])
     torch.save(layer.state_dict(), tmp_path / "layer.pt")
     other = elmo.ElmoLayer.from_pretrained()
     other.load_state_dict(torch.load(tmp_path / "layer.pt", weights_only=True))

@@ -16,7 +16,7 @@ from tests.tiny_models import make_model
 
 from elmo.errors import UserError
 from elmo.evaluate import Averages, DirectionMetrics, Evaluation, averaged, evaluate
-from elmo.language_model import LanguageModel, evaluate_text
+from elmo.language_model import LanguageModel
 from elmo.text.batching import pack_texts
 from elmo.text.config import Batching, ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
@@ -119,7 +119,7 @@ def test_files_are_evaluated_as_their_sentences(
     batch = pack_texts(TEXTS, loaded.model.vocabulary, spelled=True)
     expected = values(evaluate(loaded.model, [batch]))
     windows = Batching(window=3, batch_tokens=9)
-    found = evaluate_text(loaded, [str(tmp_path)], ReadOptions(column="1", header="no"), windows)
+    found = loaded.evaluate([tmp_path], windows, read=ReadOptions(column="1", header="no"))
     np.testing.assert_allclose(values(found), expected)
 
 
@@ -130,14 +130,14 @@ def test_text_is_read_as_in_training_unless_told_otherwise(tmp_path: Path) -> No
     stream = Batching(batching="stream", window=4, batch_tokens=4)
     settings = {"batching": "stream", "window": 4, "batch_tokens": 4}
     trained = replace(loaded, config={"batching": settings})
-    as_stream = evaluate_text(loaded, str(path), batching=stream)
-    assert evaluate_text(trained, str(path)) == as_stream
-    assert evaluate_text(loaded, str(path)).perplexity != as_stream.perplexity
+    as_stream = loaded.evaluate(path, stream)
+    assert trained.evaluate(path) == as_stream
+    assert loaded.evaluate(path).perplexity != as_stream.perplexity
 
 
 def test_a_text_of_known_words_has_none_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the cat\n")
-    assert evaluate_text(make_model(), str(tmp_path)).unknown_rate == 0
+    assert make_model().evaluate(tmp_path).unknown_rate == 0
 
 
 def test_the_average_is_the_mean_of_both_directions() -> None:
@@ -157,4 +157,4 @@ def test_a_custom_tokenizer_must_be_given(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the cat\n")
     loaded = replace(make_model(), tokenizer=TokenizerConfig(tokenizer="custom"))
     with pytest.raises(UserError, match="tokenizer function"):
-        evaluate_text(loaded, str(tmp_path))
+        loaded.evaluate(tmp_path)

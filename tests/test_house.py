@@ -42,11 +42,11 @@ LATER = Path(__file__).with_name("later_features.txt")
 # What must not grow. Where a limit is not the goal yet, the goal is in the comment: lower the limit
 # whenever the code gets there.
 LIMITS = {
-    "files": 95,
-    "lines of the same features": 21_053,  # goal: 19,500
-    "lines": 22_107,
-    "private helpers called once": 150,
-    "dataclasses": 120,
+    "files": 81,
+    "lines of the same features": 20_075,  # goal: 19,500
+    "lines": 21_330,
+    "private helpers called once": 95,
+    "dataclasses": 105,
     "longest import chain": 13,
     "files of encode": 10,
     "switches of encode": 22,

@@ -27,10 +27,7 @@ from elmo.language_model import (
     TextScore,
     combine,
     describe,
-    generate,
-    predict,
     sampling_distribution,
-    score,
 )
 from elmo.text.batching import pack_texts
 from elmo.text.config import Batching
@@ -65,7 +62,7 @@ def values(scored: TextScore) -> list[float]:
 def test_scores_are_those_of_reading_each_prefix_anew(kind: str) -> None:
     loaded = make_model(kind)
     words = ["the", "unheard", "cat", "雨"]
-    (scored,) = score(loaded, [words])
+    (scored,) = loaded.score([words])
     ahead = brute_force(loaded, words, backward=False)
     behind = brute_force(loaded, words, backward=True)
     assert [one.word for one in scored.words] == words
@@ -82,9 +79,9 @@ def test_scores_are_those_of_reading_each_prefix_anew(kind: str) -> None:
 @given(TEXTS, st.integers(2, 6), st.integers(0, 20))
 def test_neither_batch_nor_window_matters(texts: list[list[str]], window: int, room: int) -> None:
     loaded = make_model("both", "adaptive")
-    cut = score(loaded, texts, Batching(window=window, batch_tokens=window + room))
+    cut = loaded.score(texts, Batching(window=window, batch_tokens=window + room))
     for together, text in zip(cut, texts, strict=True):
-        (alone,) = score(loaded, [text])
+        (alone,) = loaded.score([text])
         assert [one.word for one in together.words] == text
         np.testing.assert_allclose(values(together), values(alone), atol=1e-9)
 
@@ -93,7 +90,7 @@ def test_neither_batch_nor_window_matters(texts: list[list[str]], window: int, r
 def test_scores_add_up_to_the_loss_of_an_evaluation(loss: str) -> None:
     loaded = make_model("words", loss)
     texts = [["the", "cat"], ["a", "dog", "sat", "on", "the", "mat"]]
-    scores = score(loaded, texts)
+    scores = loaded.score(texts)
     batch = pack_texts(texts, loaded.model.vocabulary, spelled=False)
     expected = evaluate(loaded.model, [batch])
     forward = -sum(one.forward.total for one in scores) / expected.forward.targets
@@ -103,23 +100,23 @@ def test_scores_add_up_to_the_loss_of_an_evaluation(loss: str) -> None:
 def test_strings_are_cut_as_the_model_says() -> None:
     loaded = make_model()
     spaces = replace(loaded, tokenizer=TokenizerConfig(tokenizer="whitespace", lowercase=True))
-    assert [one.word for one in score(loaded, ["the cat's mat."])[0].words] == [
+    assert [one.word for one in loaded.score(["the cat's mat."])[0].words] == [
         "the", "cat", "'s", "mat", ".",
     ]  # fmt: skip
-    assert [one.word for one in score(spaces, ["The mat."])[0].words] == ["the", "mat."]
+    assert [one.word for one in spaces.score(["The mat."])[0].words] == ["the", "mat."]
     own = replace(
         loaded,
         tokenizer=TokenizerConfig(tokenizer="custom"),
         custom_tokenizer=lambda text: text.split("-"),
     )
-    assert [one.word for one in score(own, ["the-cat"])[0].words] == ["the", "cat"]
+    assert [one.word for one in own.score(["the-cat"])[0].words] == ["the", "cat"]
 
 
 def test_a_custom_tokenizer_is_needed_for_strings_only() -> None:
     loaded = replace(make_model(), tokenizer=TokenizerConfig(tokenizer="custom"))
-    assert len(score(loaded, [["the", "cat"]])) == 1
+    assert len(loaded.score([["the", "cat"]])) == 1
     with pytest.raises(UserError, match="tokenizer function"):
-        score(loaded, ["the cat"])
+        loaded.score(["the cat"])
 
 
 def test_one_string_gives_one_result() -> None:
@@ -155,8 +152,8 @@ def test_what_is_saved_scores_the_same(kind: str, tmp_path: Path) -> None:
 
 def test_bad_texts_are_refused() -> None:
     with pytest.raises(UserError, match="text 2 of 2 holds no word"):
-        score(make_model(), ["the", " "])
-    assert score(make_model(), []) == []
+        make_model().score(["the", " "])
+    assert make_model().score([]) == []
 
 
 # Candidates for a blank are those that reading either side anew, word by word, would give.
@@ -192,7 +189,7 @@ def check(
 @pytest.mark.parametrize("kind", ["words", "characters", "both"])
 def test_candidates_are_those_of_both_sides(kind: str) -> None:
     loaded = make_model(kind)
-    (found,) = predict(loaded, ["the unheard ___ sat on"], top=4)
+    (found,) = loaded.fill(["the unheard ___ sat on"], 4)
     (blank,) = found.blanks
     expected = brute_force_predict(loaded, ["the", "unheard", "", "sat", "on"], 2)
     assert blank.place == 2
@@ -208,7 +205,7 @@ def test_each_of_several_blanks_takes_the_others_as_unknown(window: int) -> None
     loaded = make_model("both")
     texts = ["___ cat ____ on the _____", "a ___"]
     batching = Batching(window=window, batch_tokens=max(window, 20))
-    found, short = predict(loaded, texts, batching=batching)
+    found, short = loaded.fill(texts, batching=batching)
     words = ["<UNK>", "cat", "<UNK>", "on", "the", "<UNK>"]
     assert [blank.place for blank in found.blanks] == [0, 2, 5]
     for blank in found.blanks:
@@ -222,7 +219,7 @@ def test_each_of_several_blanks_takes_the_others_as_unknown(window: int) -> None
 def test_special_words_are_never_proposed() -> None:
     loaded = make_model()
     loaded.model.output.bias.data[:3] = 50.0  # pyright: ignore
-    (found,) = predict(loaded, ["the ___"], top=1000)
+    (found,) = loaded.fill(["the ___"], 1000)
     for kind in (found.blanks[0].forward, found.blanks[0].backward, found.blanks[0].combined):
         assert {one.word for one in kind} == set(loaded.model.vocabulary.words[3:])
         assert sum(one.probability for one in kind) == pytest.approx(1)
@@ -253,13 +250,13 @@ def test_a_blank_may_be_marked_in_another_way() -> None:
 def test_what_cannot_be_answered_is_refused() -> None:
     loaded = make_model()
     with pytest.raises(UserError, match="a text with a blank"):
-        predict(loaded, ["the cat"])
+        loaded.fill(["the cat"])
     with pytest.raises(UserError, match="a text with a blank"):
-        predict(loaded, [["the", "cat"]])
+        loaded.fill([["the", "cat"]])
     with pytest.raises(UserError, match="at least one candidate per blank, got 0"):
-        predict(loaded, ["the ___"], top=0)
+        loaded.fill(["the ___"], 0)
     with pytest.raises(UserError, match="blank: expected a mark"):
-        predict(loaded, ["the ___"], blank="")
+        loaded.fill(["the ___"], blank="")
 
 
 DIRECTIONS = pytest.mark.parametrize("direction", ["forward", "backward"])
@@ -293,7 +290,7 @@ def test_greedy_text_is_that_of_reading_everything_anew(
     for seed in range(4):
         loaded = make_model(kind, seed=seed)
         config = GenerationConfig(direction=direction, length=12, temperature=0)  # pyright: ignore
-        made = generate(loaded, prompt, config)
+        made = loaded.generate(prompt, config)
         assert list(made.words) == brute_force_generate(loaded, prompt, 12, direction)
         assert made.prompt == tuple(prompt)
         assert made.ended == (len(made.written) < 12)
@@ -307,8 +304,7 @@ def test_words_come_as_often_as_they_are_probable(direction: str) -> None:
         (made.written or ("(end)",))[0]
         for seed in range(1000)
         for made in [
-            generate(
-                loaded,
+            loaded.generate(
                 ["cat"],
                 GenerationConfig(direction=direction, length=1, seed=seed),  # pyright: ignore
             )
@@ -339,7 +335,7 @@ def test_settings_may_be_given_by_name() -> None:
 
 def test_the_seed_decides() -> None:
     loaded = make_model()
-    texts = [generate(loaded, "the", GenerationConfig(seed=seed)) for seed in (1, 1, 2, 3, 4)]
+    texts = [loaded.generate("the", GenerationConfig(seed=seed)) for seed in (1, 1, 2, 3, 4)]
     assert texts[0] == texts[1]
     assert len(set(texts)) > 2
 
@@ -347,7 +343,7 @@ def test_the_seed_decides() -> None:
 def test_the_global_generator_is_left_alone() -> None:
     loaded = make_model()
     before = torch.get_rng_state()
-    generate(loaded)
+    loaded.generate()
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -358,19 +354,19 @@ def test_a_boundary_ends_a_text_and_the_unknown_word_is_never_written(direction:
     bias[2] = 50.0  # pyright: ignore
     config = GenerationConfig(direction=direction, length=200)  # pyright: ignore
     bias[:2] = -50.0  # pyright: ignore
-    made = generate(loaded, ["cat"], config)
+    made = loaded.generate(["cat"], config)
     assert not made.ended
     assert len(made.written) == 200
     assert set(made.written) <= set(loaded.model.vocabulary.words[3:])
     bias[0 if direction == "backward" else 1] = 40.0  # pyright: ignore
-    made = generate(loaded, ["cat"], config)
+    made = loaded.generate(["cat"], config)
     assert made.ended
     assert made.words == ("cat",)
 
 
 def test_backward_text_reads_from_left_to_right() -> None:
     loaded = make_model()
-    made = generate(loaded, "the cat", GenerationConfig(direction="backward", length=5, seed=3))
+    made = loaded.generate("the cat", GenerationConfig(direction="backward", length=5, seed=3))
     assert made.words[-2:] == ("the", "cat")
     assert made.words == made.written + made.prompt
 
@@ -405,13 +401,13 @@ def test_a_tiny_temperature_is_greedy() -> None:
 def test_contradictory_settings_are_named_at_once() -> None:
     config = GenerationConfig(length=0, temperature=-1, top_k=0, top_p=0, seed=-1)
     with pytest.raises(ConfigError) as raised:
-        generate(make_model(), "the", config)
+        make_model().generate("the", config)
     assert [problem.split(":")[0] for problem in raised.value.problems] == [
         "length", "temperature", "top_k", "top_p", "seed",
     ]  # fmt: skip
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ConfigError):
-            generate(make_model(), "the", GenerationConfig(temperature=bad))
+            make_model().generate("the", GenerationConfig(temperature=bad))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ What is named here is imported when it is first used, so that `import elmo` cost
 
 from importlib import import_module
 from typing import TYPE_CHECKING
-from warnings import warn
 
 if TYPE_CHECKING:
     from elmo.api import pretrain, run_study, train_static
@@ -67,27 +66,9 @@ _HOMES = {
     "run_study": "elmo.api",
     "train_static": "elmo.api",
 }
-_FORMER = {
-    "ElmoEmbedding": ("elmo.embed.layer", "ElmoLayer"),
-    "evaluate_text": ("elmo.language_model", "LanguageModel.evaluate"),
-    "find_neighbours": ("elmo.embed.neighbours", "Embedder.nearest"),
-    "generate": ("elmo.language_model", "LanguageModel.generate"),
-    "load_classifier": ("elmo.classify.classifier", "TextClassifier.from_pretrained"),
-    "open_model": ("elmo.language_model", "LanguageModel.from_pretrained"),
-    "predict": ("elmo.language_model", "LanguageModel.fill"),
-    "read_documents": ("elmo.text.sources", "elmo.text.sources.read_documents"),
-    "resolve": ("elmo.text.sources", "elmo.text.sources.resolve"),
-    "score": ("elmo.language_model", "LanguageModel.score"),
-    "train_classifier": ("elmo.classify.training", "TextClassifier.fit"),
-}
-"""Names of 0.1: where they are, and what to use instead; to be removed in 0.3."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _FORMER:
-        home, instead = _FORMER[name]
-        warn(f"elmo.{name} is now {instead}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(home), name)
     if name not in _HOMES:
         raise AttributeError(f"module 'elmo' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

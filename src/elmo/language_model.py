@@ -197,7 +197,6 @@ class LanguageModel:
         weights: Path | str,
         *,
         vocabulary: Path | str | None = None,
-        token_vectors: Path | str | None = None,
         device: str = "cpu",
         custom_tokenizer: Tokenizer | None = None,
     ) -> LanguageModel:
@@ -207,15 +206,13 @@ class LanguageModel:
             options: options.json, a path or an https:// address.
             weights: The .hdf5 file, too.
             vocabulary: One word per line; default: the vocab*.txt next to the options, if any.
-            token_vectors: An HDF5 file with one vector per word of the vocabulary: these words are
-                looked up, only others are spelled.
             device: Where the network computes.
             custom_tokenizer: A function that tokenizes text, if the options ask for one.
         """
         from elmo.official.format import load_official
 
         options, weights = file_path(options), file_path(weights)
-        model, tokenizer, config = load_official(options, weights, vocabulary, token_vectors)
+        model, tokenizer, config = load_official(options, weights, vocabulary)
         return cls(model.to(require_device(device)), tokenizer, config, custom_tokenizer)
 
     @cached_property
@@ -634,34 +631,7 @@ class UnknownWords:
             log.info("unknown words: %.1f%%", 100 * self.rate)
 
 
-# The functions of the first version, by their names.
-
-
 open_model = LanguageModel.from_pretrained
-score = LanguageModel.score
-generate = LanguageModel.generate
-
-
-def predict(
-    model: LanguageModel,
-    texts: Sequence[Text],
-    *,
-    top: int = 10,
-    blank: str = BLANK,
-    batching: Batching | None = None,
-) -> list[Prediction]:
-    """`LanguageModel.fill`."""
-    return model.fill(texts, top, blank=blank, batching=batching)
-
-
-def evaluate_text(
-    model: LanguageModel,
-    sources: Sequence[str] | str,
-    read: ReadOptions | None = None,
-    batching: Batching | None = None,
-) -> Evaluation:
-    """`LanguageModel.evaluate` on files, folders, patterns, '-' or 'ag_news'."""
-    return model.evaluate(read_documents(resolve(sources), read or ReadOptions()), batching)
 
 
 def describe(path: Path | str) -> ModelDescription:

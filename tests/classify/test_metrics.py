@@ -214,21 +214,9 @@ def test_json_can_hold_it() -> None:
     assert data["accuracy"].keys() == {"value", "low", "high"}
 
 
-@pytest.mark.parametrize(
-    ("probabilities", "gold", "message"),
-    [
-        (np.zeros((0, 2)), [], "there are none"),
-        ([[0.5, 0.5]], [0, 1], r"2 rows and 2 classes, got an array of shape \(1, 2\)"),
-        ([[1.0]], [0], "2 classes"),
-        ([[0.5, 0.5]], [2], "classes from 0 to 1, got 2 to 2"),
-        ([[0.5, 0.5], [0.9, 0.9]], [0, 1], "sum to 1, but row 1 has"),
-        ([[0.5, np.nan]], [0], "sum to 1, but row 0 has"),
-        ([[1.5, -0.5]], [0], "row 0 has"),
-    ],
-)
-def test_what_cannot_be_measured(probabilities: object, gold: list[int], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        measure(np.array(probabilities), np.array(gold, np.int64), NAMES[:2])
+def test_without_rows_there_is_nothing_to_measure() -> None:
+    with pytest.raises(UserError, match="there are none"):
+        measure(np.zeros((0, 2)), np.zeros(0, np.int64), NAMES[:2])
 
 
 # Intervals agree with scipy, and with resampling row by row.

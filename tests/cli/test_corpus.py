@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
-from elmo.bilm.config import BiLMConfig
 from elmo.cli.main import main
-from elmo.training.config import PretrainConfig
 
 QUICK = ("--no-estimate", "--tokenizer", "whitespace")
+
+
+@pytest.fixture(autouse=True)
+def speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred words per second, whatever the model."""
+    monkeypatch.setattr("elmo.training.estimate.measure_speed", lambda *_: 100.0)
 
 
 def write(path: Path, lines: list[str]) -> str:
@@ -55,29 +59,15 @@ def test_flags_decide_what_is_found(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert found["corpus"]["held_out_documents"] == 0
 
 
-def test_a_given_speed_gives_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_and_size_are_estimated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "a.txt", sound_lines())
-    flags = ("--tokenizer", "whitespace", "--held-out-share", "0", "--speed", "100")
+    flags = ("--tokenizer", "whitespace", "--held-out-share", "0")
     _, found = checked(capsys, path, *flags, "--epochs", "3")
     # Nine words and a boundary a line.
     assert found["estimate"]["targets"] == 60 * 10 * 3
     assert found["estimate"]["seconds"] == 18
-    assert not found["estimate"]["measured"]
     _, larger = checked(capsys, path, *flags, "--hidden", "300", "--word-dim", "300")
     assert larger["estimate"]["parameters"] > found["estimate"]["parameters"]
-
-
-def test_a_speed_is_measured_unless_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def measured(config: PretrainConfig, vocabulary: int, length: int) -> float:
-        return config.model.hidden * length
-
-    monkeypatch.setattr("elmo.training.estimate.measure_speed", measured)
-    path = write(tmp_path / "a.txt", sound_lines())
-    _, found = checked(capsys, path, "--tokenizer", "whitespace")
-    assert found["estimate"]["measured"]
-    assert found["estimate"]["tokens_per_second"] == BiLMConfig().hidden * 9
 
 
 def test_a_problem_comes_first_and_gives_one(
@@ -101,7 +91,6 @@ def test_mistakes_of_the_user_give_two(tmp_path: Path, capsys: pytest.CaptureFix
         [str(tmp_path / "missing.txt")],
         [str(tmp_path / "empty.txt"), *QUICK],
         [path, "--min-count", "0"],
-        [path, "--speed", "-3"],
         [path, "--hidden", "8", "--no-estimate"],  # not the size of the tied words
     ):
         assert main(["check", *given]) == 2, given
@@ -110,7 +99,7 @@ def test_mistakes_of_the_user_give_two(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "a.txt", [*sound_lines(), "[bold]not markup[/bold] <b>tag</b>"])
-    assert main(["check", path, "--tokenizer", "whitespace", "--speed", "100"]) == 0
+    assert main(["check", path, "--tokenizer", "whitespace"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     assert "\x1b" not in captured.out
@@ -128,7 +117,7 @@ def test_ag_news(capsys: pytest.CaptureFixture[str]) -> None:
     if not data:
         pytest.skip("ELMO_DATA names no folder with AG News")
     assert (Path(data) / "ag_news" / "test.csv").is_file(), "ELMO_DATA is set but has no AG News"
-    code, found = checked(capsys, "ag_news:test", "--speed", "5000", "--epochs", "5")
+    code, found = checked(capsys, "ag_news:test", "--epochs", "5")
     assert code == 0
     assert found["corpus"]["documents"] == 7600
-    assert found["estimate"]["seconds"] == pytest.approx(263, rel=0.02)
+    assert found["estimate"]["seconds"] == pytest.approx(13_150, rel=0.02)

@@ -14,7 +14,7 @@ import pytest
 
 from elmo.bilm.config import GenerationConfig
 from elmo.cli.main import main
-from elmo.language_model import generate, open_model, predict, score
+from elmo.language_model import open_model
 from elmo.text.tokenizer import join_words
 
 TEXTS = ["the cat sat on the mat .", "my zebra ran"]
@@ -25,7 +25,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[Any]:
 
 
 def expected(model: Path) -> list[Any]:
-    scored = [asdict(one) for one in score(open_model(model), TEXTS)]
+    scored = [asdict(one) for one in open_model(model).score(TEXTS)]
     for one in scored:
         known = [word["known"] for word in one["words"]]
         one["unknown_rate"] = known.count(False) / len(known)
@@ -55,7 +55,7 @@ def test_texts_come_from_files_and_standard_input(
 def test_people_get_a_table(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", str(model), "the [old] zebra"]) == 0
     shown = capsys.readouterr().out
-    (found,) = score(open_model(model), ["the [old] zebra"])
+    (found,) = open_model(model).score(["the [old] zebra"])
     for one in found.words:
         assert f"{one.forward:.3f}" in shown
     assert "zebra (unknown)" in shown
@@ -96,7 +96,7 @@ TEXT = "the ___ sat on the ___ ."
 def test_candidates_are_told_to_scripts(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(model), TEXT, "--top", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    (found,) = predict(open_model(model), [TEXT], top=3)
+    (found,) = open_model(model).fill([TEXT], 3)
     assert told == json.loads(json.dumps(asdict(found)))
     assert [len(blank["combined"]) for blank in told["blanks"]] == [3, 3]
 
@@ -113,7 +113,7 @@ def test_the_model_has_learned_its_language(
 def test_people_get_a_table_a_blank(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(model), TEXT, "--top", "4"]) == 0
     shown = capsys.readouterr().out
-    (found,) = predict(open_model(model), [TEXT], top=4)
+    (found,) = open_model(model).fill([TEXT], 4)
     first, second = found.blanks
     assert f"the [{first.combined[0].word}] sat on the ___ ." in shown
     assert f"the ___ sat on the [{second.combined[0].word}] ." in shown
@@ -147,7 +147,7 @@ def test_flags_are_settings(model: Path, capsys: pytest.CaptureFixture[str]) -> 
     config = GenerationConfig(
         direction="backward", length=7, temperature=0.7, top_k=5, top_p=0.9, seed=3
     )
-    made = generate(open_model(model), "the mat .", config)
+    made = open_model(model).generate("the mat .", config)
     assert told["words"] == list(made.words)
     assert told["written"] == list(made.written)
     assert told["prompt"] == ["the", "mat", "."]
@@ -158,8 +158,8 @@ def test_people_get_a_line_a_prompt(model: Path, capsys: pytest.CaptureFixture[s
     assert main(["generate", str(model), "the cat", "a", "--seed", "2"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     loaded = open_model(model)
-    assert first == join_words(generate(loaded, "the cat", GenerationConfig(seed=2)).words)
-    assert second == join_words(generate(loaded, "a", GenerationConfig(seed=2)).words)
+    assert first == join_words(loaded.generate("the cat", GenerationConfig(seed=2)).words)
+    assert second == join_words(loaded.generate("a", GenerationConfig(seed=2)).words)
 
 
 def test_no_prompt_is_an_empty_one(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

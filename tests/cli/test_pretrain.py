@@ -16,7 +16,7 @@ from tests.official.golden_elmo import golden
 from tests.training.conftest import write_corpus
 
 from elmo.cli.main import main
-from elmo.language_model import evaluate_text, open_model
+from elmo.language_model import open_model
 from elmo.model_folder import describe_model, parameter_count
 from elmo.training.pretrain import evaluate_run
 
@@ -96,7 +96,7 @@ def test_a_text_is_evaluated(
     path = tmp_path / "other.csv"
     path.write_text("id,text\n1,the cat sat on a tree .\n2,zebras looked at the mat .\n")
     found = told(capsys, str(model), str(path), "--column", "text")
-    twin = evaluate_text(open_model(model), str(path))
+    twin = open_model(model).evaluate(path)
     assert found["forward"] == json.loads(json.dumps(asdict(twin.forward)))
     assert found["unknown_rate"] > 0
 

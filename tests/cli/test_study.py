@@ -134,4 +134,3 @@ def test_presets_follow_from_the_texts_and_flags_change_them() -> None:
     assert full.config.draws == 7
     assert full.config.seeds == PRESETS["full"].seeds
     assert parse(["ag_news", "--model", "default"]).model == BILM
-    assert parse(["--own-words", "7"]).config.task_dim == 7  # its name in earlier versions

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.bilm import numpy_bilm
 from tests.tiny_models import VOCABULARY, make_model
+from torch.nn.utils.rnn import pad_sequence
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM
 from elmo.embed.config import MixConfig
-from elmo.embed.embedder import INITIAL_STATE, Embedder, Progress, usual_batch_tokens
+from elmo.embed.embedder import Embedder, Progress, usual_batch_tokens
 from elmo.embed.mix import LayerMix
 from elmo.errors import UserError
 from elmo.language_model import LanguageModel
@@ -218,19 +219,6 @@ def test_only_some_texts_are_taken_at_a_time() -> None:
     assert len(taken) < 50
 
 
-def test_padded_vectors_have_a_mask() -> None:
-    texts = [*SENTENCES, []]
-    listed = WORD_MODEL.encode(texts, output="tokens")
-    vectors, mask = WORD_MODEL.encode(texts, output="tokens", pad=True)
-    assert vectors.shape == (4, 7, 12)
-    assert mask.sum(1).tolist() == [3, 1, 7, 0]
-    for row, one in enumerate(listed):
-        np.testing.assert_array_equal(vectors[row][mask[row]], one)
-    assert (vectors[~mask] == 0).all()
-    layers, _ = WORD_MODEL.encode(texts, output="tokens", layer="all", pad=True)
-    assert layers.shape == (4, 3, 7, 12)
-
-
 def test_strings_are_cut_as_in_training() -> None:
     cut = WORD_MODEL.loaded.tokenize("The cat sat.")
     found = WORD_MODEL.encode(["The cat sat.", cut])
@@ -249,7 +237,6 @@ def test_no_texts_give_empty_arrays() -> None:
     assert WORD_MODEL.encode([]).shape == (0, 12)
     assert WORD_MODEL.encode([], layer="all", pooling="mean+max").shape == (0, 3, 24)
     assert WORD_MODEL.encode([], output="tokens") == []
-    assert WORD_MODEL.encode([], output="tokens", pad=True).vectors.shape == (0, 0, 12)
 
 
 def test_a_mix_of_ones_own() -> None:
@@ -299,24 +286,8 @@ def test_a_saved_model_gives_the_same_vectors(folder: Path) -> None:
     np.testing.assert_allclose(half, found[:1], rtol=0, atol=0.1)
 
 
-def test_a_start_state_is_stored_with_its_model(folder: Path) -> None:
-    loaded = LanguageModel.from_pretrained(folder)
-    with torch.no_grad():
-        state = loaded.model.layers(loaded.model.pack([["dog", "雨"]], read_end=True)).state
-    embedder = Embedder(loaded, start_state=state)
-    wanted = embedder.encode(SENTENCES, initial_state="warm")
-    embedder.store_start_state(folder)
-    again = Embedder.from_pretrained(folder)
-    np.testing.assert_array_equal(again.encode(SENTENCES, initial_state="warm"), wanted)
-    assert not np.allclose(WORD_MODEL.encode(SENTENCES, initial_state="warm"), wanted, atol=1e-4)
-
-
-@pytest.mark.parametrize("stored", [False, True])
-def test_the_warm_state_follows_the_weights(folder: Path, stored: bool) -> None:
+def test_the_warm_state_follows_the_weights(folder: Path) -> None:
     embedder = Embedder.from_pretrained(folder)
-    if stored:
-        embedder.store_start_state(folder)
-        embedder = Embedder.from_pretrained(folder)
     before = embedder.encode(SENTENCES, initial_state="warm")
     assert embedder.warm_state is embedder.warm_state
     with torch.no_grad():
@@ -329,13 +300,6 @@ def test_the_warm_state_follows_the_weights(folder: Path, stored: bool) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
-    Embedder.from_pretrained(folder).store_start_state(folder)
-    save_weights(folder / "model.safetensors", make_model(seed=1).model.float())
-    with pytest.raises(UserError, match=f"{INITIAL_STATE} belongs to other weights"):
-        Embedder.from_pretrained(folder)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -346,7 +310,6 @@ def test_a_start_state_of_other_weights_is_refused(folder: Path) -> None:
         ({"initial_state": "cold"}, "expected zero, warm or carry"),
         ({"slots": 2}, "expected 1 unless initial_state is carry"),
         ({"batch_tokens": 1, "output": "words"}, "2 problems"),
-        ({"pad": True}, "pooled vectors all have one length"),
     ],
 )
 def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
@@ -391,28 +354,14 @@ def embedder(vocabulary) -> Embedder:
 def test_map_adds_a_column_of_vectors(embedder):
     datasets = pytest.importorskip("datasets", reason="needs the extra `datasets`")
     rows = datasets.Dataset.from_dict({"text": TEXTS_map_function, "label": range(5)})
-    mapped = rows.map(embedder.as_map_fn(layer="top"), batched=True, batch_size=2)
+
+    def encode(batch):
+        return {"vector": embedder.encode(batch["text"], layer="top")}
+
+    mapped = rows.map(encode, batched=True, batch_size=2)
     assert mapped["label"][:] == list(range(5))
     expected = embedder.encode(TEXTS_map_function, layer="top")
     np.testing.assert_allclose(np.array(mapped["vector"][:]), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_columns_and_settings_can_be_chosen(embedder):
-    function = embedder.as_map_fn(column="body", into="words", output="tokens", layer=1)
-    found = function({"body": TEXTS_map_function, "other": TEXTS_map_function})["words"]
-    expected = embedder.encode(TEXTS_map_function, output="tokens", layer=1)
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-def test_what_cannot_be_is_told(embedder):
-    with pytest.raises(UserError, match="no column 'text', but body"):
-        embedder.as_map_fn()({"body": TEXTS_map_function})
-    with pytest.raises(UserError, match="any order"):
-        embedder.as_map_fn(initial_state="carry")
-    with pytest.raises(UserError, match="pooling"):
-        embedder.as_map_fn(pooling="median")
 
 
 # What users of other libraries type.
@@ -448,9 +397,7 @@ def test_tensors_hold_what_arrays_hold() -> None:
     np.testing.assert_array_equal(vectors.numpy(), WORD_MODEL.encode(SENTENCES))
     words = WORD_MODEL.encode(SENTENCES, output="tokens", convert_to="torch")
     assert [tuple(text.shape) for text in words] == [(3, 12), (1, 12), (7, 12)]
-    padded = WORD_MODEL.encode(SENTENCES, output="tokens", pad=True, convert_to="torch")
-    assert padded.mask.dtype == torch.bool
-    assert padded.vectors.shape == (3, 7, 12)
+    assert pad_sequence(words, batch_first=True).shape == (3, 7, 12)
     assert WORD_MODEL.encode("the cat", convert_to="torch").shape == (12,)
     with pytest.raises(UserError, match="convert_to: expected numpy or torch, got 'list'"):
         WORD_MODEL.encode(SENTENCES, convert_to="list")  # pyright: ignore
@@ -483,7 +430,8 @@ def test_repr_says_what_it_is(tmp_path: Path) -> None:
 def test_a_pickle_holds_path_and_settings_not_weights(tmp_path: Path) -> None:
     embedder = saved(tmp_path / "model")
     embedder.mix = LayerMix(MixConfig(mix="trainable"), 3, 12)
-    embedder.mix.set_weights([0.2, 0.3, 0.5], 2.0)
+    with torch.no_grad():
+        embedder.mix.scale.fill_(2.0)
     pickled = pickle.dumps(embedder)
     assert len(pickled) < 4096
     again = pickle.loads(pickled)
@@ -504,12 +452,6 @@ def test_a_deep_copy_has_weights_of_its_own(tmp_path: Path) -> None:
         next(embedder.model.parameters()).add_(1)
     np.testing.assert_array_equal(copied.encode(SENTENCES), before)
     assert not np.allclose(embedder.encode(SENTENCES), before)
-
-
-def test_start_is_the_old_name_of_initial_state() -> None:
-    with pytest.warns(DeprecationWarning, match="initial_state"):
-        old = WORD_MODEL.encode(SENTENCES, start="warm")
-    np.testing.assert_array_equal(old, WORD_MODEL.encode(SENTENCES, initial_state="warm"))
 
 
 @pytest.mark.parametrize("texts", [None, 7, iter(["the cat"])])

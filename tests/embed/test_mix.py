@@ -245,12 +245,9 @@ def test_frozen_weights_are_drawn_by_seed_and_normalised(seed: int) -> None:
 def test_weights_are_set_and_read_normalised(parts: list[float], gamma: float) -> None:
     weights = [part / sum(parts) for part in parts]
     for kind in ("trainable", "frozen"):
-        given_first = mix_of(mix=kind, layer_weights=tuple(weights), gamma=gamma)
-        set_later = mix_of(mix=kind)
-        set_later.set_weights(weights, gamma)
-        for mix in (given_first, set_later):
-            assert mix.weights == pytest.approx(weights, abs=1e-6)
-            assert mix.gamma == pytest.approx(gamma)
+        mix = mix_of(mix=kind, layer_weights=tuple(weights), gamma=gamma)
+        assert mix.weights == pytest.approx(weights, abs=1e-6)
+        assert mix.gamma == pytest.approx(gamma)
 
 
 def test_the_pull_is_least_at_the_average() -> None:
@@ -309,9 +306,9 @@ def test_bad_settings_are_told(settings: dict[str, Any], message: str) -> None:
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(UserError, match="expected a trainable or frozen mix"):
-        mix_of(mix="top").set_weights([0.2, 0.3, 0.5])
+    with pytest.raises(UserError, match="of the kind 'top' has no weights to set"):
+        mix_of(mix="top", layer_weights=(0.2, 0.3, 0.5))
     with pytest.raises(UserError, match="expected 3 weights"):
-        mix_of().set_weights([0.5, 0.5])
+        mix_of(layer_weights=(0.5, 0.5))
     with pytest.raises(UserError, match="sum of 1"):
-        mix_of().set_weights([1.0, 2.0, 3.0])
+        mix_of(layer_weights=(1.0, 2.0, 3.0))

@@ -7,7 +7,7 @@ import pytest
 from elmo.classify.classifier import TextClassifier
 from elmo.embed.embedder import Embedder
 from elmo.explore.index import CorpusIndex, CorpusText, build_index
-from elmo.study.news import generate_news
+from elmo.study.news import read_news
 from elmo.text.tokenizer import tokenize_words
 
 
@@ -27,7 +27,7 @@ def news() -> list[CorpusText]:
         CorpusText(
             tokenize_words(item.text), item.label, {mark.place: mark.sense for mark in item.senses}
         )
-        for item in generate_news(160, 3)
+        for item in read_news("train")[:160]
     ]
 
 

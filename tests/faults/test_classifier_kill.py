@@ -15,7 +15,7 @@ from tests.training.test_pretrain import wait_for_checkpoints
 from elmo.files import sha256
 
 SETTINGS = [
-    "--epochs=3", "--fine-tune-epochs=3", "--batch-texts=4", "--own-words=4", "--own-min-count=1",
+    "--epochs=3", "--fine-tune-epochs=3", "--batch-texts=4", "--task-dim=4", "--task-min-count=1",
     "--hidden=8", "--development-share=0.2", "--threads=1", "--checkpoint-minutes=0",
 ]  # fmt: skip
 

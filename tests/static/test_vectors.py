@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import UserError
@@ -55,24 +54,6 @@ def test_unknown_words_are_zeros() -> None:
     assert found.dtype == np.float32
     assert np.array_equal(found, [TABLE[5], np.zeros(4), TABLE[0]])
     assert VECTORS.embed([]).shape == (0, 4)
-
-
-@given(texts, st.sampled_from(["mean", "max", "mean+max"]))
-def test_pooled_against_a_loop(some: list[list[str]], pooling: Any) -> None:
-    found = VECTORS.pooled(some, pooling)
-    assert found.shape == (len(some), 4 * len(pooling.split("+")))
-    for text, row in zip(some, found, strict=True):
-        known = [TABLE[WORDS.index(word)] for word in text if word in WORDS]
-        parts = {"mean": np.zeros(4), "max": np.zeros(4)}
-        if known:
-            parts = {"mean": np.mean(known, axis=0), "max": np.max(known, axis=0)}
-        wanted = np.concatenate([parts[way] for way in pooling.split("+")])
-        np.testing.assert_allclose(row, wanted, atol=1e-6)
-
-
-def test_an_unknown_pooling_is_refused() -> None:
-    with pytest.raises(UserError, match="expected mean, max or mean"):
-        VECTORS.pooled([["the"]], "median")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])

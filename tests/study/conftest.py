@@ -1,4 +1,4 @@
-"""Results to report on, with every analysis, and one generated corpus."""
+"""Results to report on, with every analysis."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from elmo.study.news import NewsItem, generate_news
 
 STORED = Path(__file__).parent / "results.json"
 """Of a toy study (`toys.run_toy`) with every row, column and analysis."""
@@ -45,13 +43,3 @@ def full_results() -> dict[str, Any]:
 def results() -> dict[str, Any]:
     """A copy for each test, which may change it."""
     return full_results()
-
-
-@pytest.fixture(scope="session")
-def train_news() -> list[NewsItem]:
-    return generate_news(6000, seed=0)
-
-
-@pytest.fixture(scope="session")
-def test_news() -> list[NewsItem]:
-    return generate_news(1000, seed=0, part="test")

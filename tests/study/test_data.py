@@ -19,7 +19,7 @@ from elmo.classify.features import TokenizedTexts, build_task_vocabulary
 from elmo.errors import UserError
 from elmo.static.vectors import StaticVectors
 from elmo.study.data import StaticFeatures, read_parts, study_data
-from elmo.study.news import generate_news
+from elmo.study.news import read_news
 from elmo.text.config import ReadOptions
 
 # What a network reads of static vectors is each word's vector, brought to one loudness.
@@ -145,8 +145,8 @@ def test_without_texts_they_are_generated(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("elmo.study.data.GENERATED_ITEMS", (40, 12))
     parts = read_parts([], [], TINY)
     assert parts.name == "generated"
-    assert parts.train.texts == [item.text for item in generate_news(40, 0)]
-    tested = generate_news(12, 0, part="test")
+    assert parts.train.texts == [item.text for item in read_news("train")[:40]]
+    tested = read_news("test")[:12]
     assert parts.test.labels == [item.label for item in tested]
     assert list(parts.senses) == tested
     with pytest.raises(UserError, match="came without texts to train on"):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from elmo.study import plots
 from elmo.study.plots import COLOURS, LIGHT
@@ -124,14 +121,6 @@ def test_the_same_figure_gives_the_same_text_and_ids_are_used_and_its_own(result
     assert len(set(ids)) == len(ids)
     assert set(ids) == set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
     assert all(one.startswith("perplexity-") for one in ids)
-
-
-@given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.3))
-def test_names_have_room_and_keep_their_order(heights: list[float], least: float) -> None:
-    moved = plots.spaced(heights, least)
-    order = sorted(range(len(heights)), key=lambda idx: heights[idx])
-    assert all(moved[b] - moved[a] >= least - 1e-9 for a, b in pairwise(order))
-    assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -105,20 +105,6 @@ def test_the_unknown_curve_is_that_of_the_vocabularies_training_would_build(
     assert words.types == len(corpus.words) - 3
 
 
-def test_growth_follows_the_text(tmp_path: Path) -> None:
-    texts = documents(2000)
-    words = check(write(tmp_path / "a.txt", texts))
-    tokens, seen, types = 0, set[str](), dict[int, int]()
-    for text in texts:
-        tokens, seen = tokens + len(text), seen.union(text)
-        types[tokens] = len(seen)
-    assert len(words.growth) == 6
-    assert all(types[tokens] == distinct for tokens, distinct in words.growth)
-    assert words.heaps_exponent is not None
-    # Four hundred words are soon all known: growth must be far slower than that of the text.
-    assert 0 < words.heaps_exponent < 0.3
-
-
 def test_copies_are_counted(tmp_path: Path) -> None:
     # Words of their own, since common words make common phrases.
     texts = [[f"t{number}w{place}" for place in range(60)] for number in range(300)]
@@ -253,7 +239,6 @@ def test_ag_news() -> None:
     report = inspect(resolve(["ag_news:test"]))
     assert report.documents == 7600
     assert 30 < report.median_length < 40
-    assert report.heaps_exponent == pytest.approx(0.68, abs=0.02)
     assert 0 < report.exact_duplicates < 50
     rates = [point.unknown_rate for point in report.by_min_count]
     assert rates == sorted(rates, key=float)  # pyright: ignore

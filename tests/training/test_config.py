@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from elmo.cli.main import parse
 from elmo.config import check, from_json, to_json
+from elmo.model_folder import parameter_count
 from elmo.training.config import PRESETS, PretrainConfig, TrainingConfig, learning_rate
-from elmo.training.estimate import count_parameters
+from elmo.training.estimate import model_on_paper
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -31,7 +32,7 @@ def test_the_papers_preset_has_the_size_of_the_published_model():
     config = PRESETS["paper"].model
     words = 1000
     softmax = words * config.width + words
-    assert count_parameters(config, words) - softmax == 93_600_864
+    assert parameter_count(model_on_paper(config, words)) - softmax == 93_600_864
 
 
 # Learning rates.

@@ -19,7 +19,7 @@ from elmo.errors import UserError
 from elmo.runtime import machine_memory
 from elmo.text import ag_news
 from elmo.text.config import ReadOptions
-from elmo.text.readers import TEXT_COLUMN, find_columns, is_number, listing
+from elmo.text.readers import TEXT_COLUMN, find_column, is_number, listing
 from elmo.text.sources import Source, first_row, read_columns, resolve
 
 LABEL_COLUMN = "label"
@@ -185,8 +185,8 @@ def choose_columns(
         by_name = not all(is_number(column) for column in asked)
         named = by_name or TEXT_COLUMN in folded or LABEL_COLUMN in folded
 
-    def position(column: str) -> int:
-        return find_columns(where, [column], first, named=named)[0]
+    def position(column: str | None) -> int:
+        return find_column(where, column, first, named=named)
 
     def default(name: str) -> int | None:
         return folded.index(name) if named and name in folded else None
@@ -210,7 +210,7 @@ def choose_columns(
     if text is None and label is not None:
         text = other(label)
     if text is None:
-        (text,) = find_columns(where, None, first, named=named)
+        text = position(None)
     if text == label:
         raise UserError(
             f"{where}: column {first[text]!r} cannot be both text and label; the columns are "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +22,6 @@ _ORANGES = ("#fdf9f5", "#f8d9bd", "#e9904c", "#b34a12")
 _STRONG_MISTAKE = 0.25
 """Fraction of a class shown in the strongest orange. Mistakes are seldom more; on the scale of the
 diagonal, from 0 to 1, they would all look alike."""
-_NAME_HEIGHT = 0.1
-"""Of a line's name, as a fraction of the axes."""
 _MAX_NAME = 28
 
 
@@ -128,7 +125,8 @@ def _draw_lines(
     colours = {"training": _ORANGE, "development": _BLUE}
     marker = "o" if len(epochs) <= 30 else None
     for name, values in lines.items():
-        axes.plot(epochs, values, color=colours[name], linewidth=1.8, marker=marker, markersize=3.5)
+        style = {"color": colours[name], "linewidth": 1.8, "marker": marker, "markersize": 3.5}
+        axes.plot(epochs, values, label=name, **style)
     axes.margins(x=0.03, y=0.12)
     axes.set_ylabel(unit, fontsize=10, color=_FAINT)
     axes.grid(axis="y", color=_GRID, linewidth=0.8)
@@ -137,18 +135,8 @@ def _draw_lines(
     axes.spines["bottom"].set_color(_GRID)
     axes.tick_params(length=0, labelsize=9, labelcolor=_FAINT)
     axes.locator_params(axis="y", nbins=6)
-    # Each name stands at its line's last finite value, above the name below it where they overlap.
-    finite = {
-        name: [value for value in values if isfinite(value)] for name, values in lines.items()
-    }
-    ends = {name: values[-1] for name, values in finite.items() if values}
-    low, high = axes.get_ylim()
-    height = -_NAME_HEIGHT
-    for name, value in sorted(ends.items(), key=lambda end: end[1]):
-        height = max((value - low) / (high - low), height + _NAME_HEIGHT)
-        place = {"xycoords": "axes fraction", "textcoords": "offset points"}
-        look = {"va": "center", "fontsize": 9.5, "color": colours[name]}
-        axes.annotate(name, (1, height), (4, 0), **place, **look)
+    legend = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "labelcolor": "linecolor"}
+    axes.legend(frameon=False, fontsize=9.5, handlelength=0, **legend)
 
 
 def _figure(width: float, height: float) -> Any:

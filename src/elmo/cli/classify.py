@@ -59,8 +59,7 @@ def classify_train_command() -> Command:
     add_model(command)
     add_training(command)
     shown = "parts mix epochs learning_rate dropout task_dim encoder hidden seed"
-    aliases = {"--own-words": "task_dim", "--own-min-count": "task_min_count"}
-    command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs", aliases=aliases)
+    command.settings("config", ClassifierConfig(), f"{shown} fine_tune_epochs")
     _add_table(command)
     return command
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from elmo.cli.display import ProgressDisplay, print_json, print_table, say
 from elmo.cli.main import SOURCES, Arguments, Command, add_preset
-from elmo.errors import UserError
 
 if TYPE_CHECKING:
     from elmo.text.inspect import CorpusReport, Finding, VocabularyPoint
@@ -25,7 +24,6 @@ def check_command() -> Command:
 
         SOURCE ...  {SOURCES}
         --no-estimate  Do not time a few training steps.
-        --speed X  Words per second, if you know it (default: measured in a few seconds).
     """
     command = Command("check", run_check, page)
     add_preset(command, "epochs hidden window min_count max_vocabulary held_out_share column")
@@ -38,8 +36,6 @@ def run_check(args: Arguments) -> int:
     from elmo.training.estimate import estimate
 
     config = args.config
-    if args.speed is not None and not args.speed > 0:
-        raise UserError(f"--speed: expected words per second, got {args.speed}")
     with ProgressDisplay("reading", quiet=args.quiet) as display:
         report = inspect(
             resolve(args.sources), read=config.read, tokenizer=config.tokenizer,
@@ -55,7 +51,6 @@ def run_check(args: Arguments) -> int:
             vocabulary=report.vocabulary.size,
             targets=train_tokens + train_documents,  # words, and one end per text
             length=report.median_length,
-            speed=args.speed,
         )  # fmt: skip
     findings = find(report)
     if args.json:
@@ -92,9 +87,6 @@ def _print_report(
     ]
     if report.blank_lines is not None:
         rows.insert(2, ["blank lines", f"{report.blank_lines:,}"])
-    if report.heaps_exponent is not None:
-        law = f"distinct words grow with the text to the power {report.heaps_exponent:.2f}"
-        rows.append(["growth", law])
     print_table(rows)
 
     by_count = [(f"seen {point.min_count} or more times", point) for point in report.by_min_count]
@@ -102,10 +94,6 @@ def _print_report(
     curve = [[name, f"{point.size:,}", _unknown(point)] for name, point in [*by_count, *by_size]]
     print()
     print_table(curve, ["vocabulary", "words", "unknown in held-out text"])
-    if report.growth:
-        print()
-        growth = [[f"{tokens:,}", f"{types:,}"] for tokens, types in report.growth]
-        print_table(growth, ["running words", "distinct words"])
     if costs is not None:
         print()
         print_table(_cost_rows(costs))
@@ -127,12 +115,11 @@ def _cost_rows(costs: Estimate) -> list[list[str]]:
     minutes = round(costs.seconds / 60)
     duration = f"{minutes // 60} h {minutes % 60} min" if minutes >= 120 else f"{minutes} min"
     duration = duration if minutes else f"{costs.seconds:.0f} s"
-    how = "measured here" if costs.measured else "as you said"
     return [
         ["parameters", f"{costs.parameters:,}"],
         ["memory, about", f"{_size(costs.memory_bytes)} ({parts})"],
         ["words to predict", f"{costs.targets:,} in each direction, all epochs"],
-        ["words per second", f"{costs.tokens_per_second:,.0f} ({how})"],
+        ["words per second", f"{costs.tokens_per_second:,.0f} (measured here)"],
         ["training time, about", f"{duration}, evaluations not counted"],
     ]
 

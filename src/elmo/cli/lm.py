@@ -89,10 +89,8 @@ def predict_command() -> Command:
 
 
 def run_predict(args: Arguments) -> int:
-    from elmo.language_model import predict
-
     texts = require_texts(read_texts(args))
-    for prediction in predict(open_model(args), texts, top=args.top, blank=args.blank):
+    for prediction in open_model(args).fill(texts, args.top, blank=args.blank):
         if args.json:
             print_json(asdict(prediction))
         else:
@@ -131,12 +129,10 @@ def generate_command() -> Command:
 
 
 def run_generate(args: Arguments) -> int:
-    from elmo.language_model import generate
-
     prompts = read_texts(args) or [""]
     loaded = open_model(args)
     for prompt in prompts:
-        generated = generate(loaded, prompt, args.generation)
+        generated = loaded.generate(prompt, args.generation)
         if args.json:
             text = join_words(generated.words)
             print_json({"text": text, "words": generated.words, **asdict(generated)})

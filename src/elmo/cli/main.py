@@ -22,7 +22,7 @@ import sys
 import textwrap
 import threading
 import tomllib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -111,9 +111,6 @@ PARTS = {
     },
 }
 """Commands that have commands of their own."""
-
-FORMER_FLAGS = {"initial_state": ("--start",)}
-"""Flags of 0.1 by the name of their setting today; accepted until 0.3, but not shown."""
 
 # What people try first, and what it is called here; the first flag that the command has is named.
 GUESSES = {
@@ -345,7 +342,6 @@ class Command:
         *,
         section: str = "",
         choose: Callable[[Arguments], object] | None = None,
-        aliases: Mapping[str, str] | None = None,
     ) -> None:
         """Accept all fields of a settings dataclass: `--set`, `--config`, a hidden flag for each.
 
@@ -355,7 +351,6 @@ class Command:
             shown: Names of the fields that the help page shows, separated by spaces.
             section: Comes before the names of the fields in `--set` and `--config`.
             choose: Gives the settings to change, from the other arguments.
-            aliases: Flags of earlier versions, which stay hidden, and the fields they stand for.
         """
         add = self._parser.add_argument
         if not self._settings:
@@ -364,8 +359,7 @@ class Command:
         self._settings[name] = (section, choose or (lambda _: defaults))
         alternatives = cast("list[object]", defaults if isinstance(defaults, list) else [defaults])
         for leaf in (leaf for settings in alternatives for leaf in _leaves_of(settings, section)):
-            names = [f"--{leaf.name.replace('_', '-')}", f"--{leaf.name}"]
-            flags = list(dict.fromkeys([*names, *FORMER_FLAGS.get(leaf.name, ())]))
+            flags = list(dict.fromkeys([f"--{leaf.name.replace('_', '-')}", f"--{leaf.name}"]))
             if leaf.path not in self._leaves and self._parser.flags.isdisjoint(flags):
                 common: dict[str, Any] = {"dest": f"leaf {leaf.path}", "default": argparse.SUPPRESS}
                 if leaf.type is bool:
@@ -378,8 +372,6 @@ class Command:
                     add(*flags, nargs="*" if is_list else None, **common)
             self._leaves.setdefault(leaf.path, leaf)
         by_name = {leaf.name: leaf for leaf in self._leaves.values()}
-        for flag, field in (aliases or {}).items():
-            add(flag, dest=f"leaf {by_name[field].path}", default=argparse.SUPPRESS)
         self._shown_leaves += [by_name[field] for field in shown.split()]
 
     def flags(self) -> list[str]:
@@ -718,10 +710,10 @@ def open_model(args: Arguments) -> LanguageModel:
 
 def open_embedder(args: Arguments) -> Embedder:
     """Load `args.model`, ready to compute vectors on the device asked for."""
-    from elmo.embed.embedder import Embedder, load_initial_state
+    from elmo.embed.embedder import Embedder
     from elmo.runtime import compute_precision
 
     loaded = open_model(args)
     model = loaded.model.to(args.device)
     model.compute_dtype = compute_precision(args.precision, model.device)
-    return Embedder(loaded, start_state=load_initial_state(loaded.path or args.model, model))
+    return Embedder(loaded)

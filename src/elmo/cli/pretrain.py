@@ -189,12 +189,14 @@ def evaluate_command() -> Command:
 
 def run_evaluate(args: Arguments) -> int:
     from elmo.evaluate import averaged
-    from elmo.language_model import UnknownWords, evaluate_text
+    from elmo.language_model import UnknownWords
+    from elmo.text.sources import read_documents, resolve
     from elmo.training.pretrain import evaluate_run
 
     sources = main.take_model(args, args.sources)
     if sources:
-        evaluation = evaluate_text(main.open_model(args), sources, args.read)
+        documents = read_documents(resolve(sources), args.read)
+        evaluation = main.open_model(args).evaluate(documents)
     else:
         evaluation = evaluate_run(args.model, cache=args.cache)
     average = averaged(evaluation)

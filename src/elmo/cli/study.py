@@ -52,7 +52,6 @@ def study_command() -> Command:
         StudyConfig(),
         "rows seeds windows word_vectors task_dim epochs samples draws",
         choose=lambda args: PRESETS[preset_of(args)],
-        aliases={"--own-words": "task_dim"},
     )
     add_reading(command)
     command.settings("labels", LabelOptions(), "label_column", section="labels")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
@@ -111,27 +111,23 @@ class MixConfig:
         return self.mix not in ("function", "concatenation")
 
     def problems(self) -> Iterable[str]:
-        if self.layer_weights is not None:
+        if (weights := self.layer_weights) is not None:
             if self.mix not in ("trainable", "frozen"):
                 yield f"layer_weights: a mix of the kind {self.mix!r} has no weights to set"
-            yield from weight_problems(self.layer_weights, positive=self.mix == "trainable")
+            if any(not 0 <= weight < float("inf") for weight in weights):
+                yield f"layer_weights: expected numbers from 0 to 1, got {list(weights)}"
+            elif abs(sum(weights) - 1) > TOLERANCE:
+                total = f"{sum(weights):g} from {list(weights)}"
+                yield f"layer_weights: expected a sum of 1, got {total}"
+            elif self.mix == "trainable" and min(weights) == 0:
+                yield (
+                    "layer_weights: a softmax never gives exactly 0, so a trainable weight cannot "
+                    "be set to it; use a small one such as 0.001, or a frozen mix"
+                )
         if self.gamma != 1 and not self.is_sum:
             yield f"gamma: only a sum of layers is scaled, but the mix is a {self.mix}"
         if self.mix_pull and self.mix != "trainable":
             yield f"mix_pull: a mix that is {self.mix} has no weights to regularise"
-
-
-def weight_problems(weights: Sequence[float], *, positive: bool) -> Iterable[str]:
-    """Yield what is wrong with the weights of a sum; learned ones (`positive`) are never 0."""
-    if any(not 0 <= weight < float("inf") for weight in weights):
-        yield f"layer_weights: expected numbers from 0 to 1, got {list(weights)}"
-    elif abs(sum(weights) - 1) > TOLERANCE:
-        yield f"layer_weights: expected a sum of 1, got {sum(weights):g} from {list(weights)}"
-    elif positive and min(weights) == 0:
-        yield (
-            "layer_weights: a softmax never gives exactly 0, so a trainable weight cannot be set "
-            "to it; use a small one such as 0.001, or a frozen mix"
-        )
 
 
 Distinct = Literal["phrase", "word", "none"]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
-from warnings import warn
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -24,13 +23,12 @@ from torch.nn import functional
 
 from elmo.bilm.lstm import WeightsSnapshot
 from elmo.bilm.model import BiLM, BiLMState
-from elmo.config import SHIPPED, check, model_name
+from elmo.config import SHIPPED, model_name
 from elmo.embed.config import EncodeConfig, Layer, MixConfig, NeighbourConfig, Output, Start
 from elmo.embed.mix import LayerMix
 from elmo.errors import ConfigError, UserError
-from elmo.files import sha256
 from elmo.language_model import LanguageModel, require_loaded
-from elmo.model_folder import WEIGHTS, Text, load_tensors, require_inside, save_tensors
+from elmo.model_folder import Text
 from elmo.runtime import compute_precision
 from elmo.text.batching import group_by_length
 from elmo.text.sources import iterated
@@ -45,21 +43,11 @@ if TYPE_CHECKING:
     from elmo.text.config import ReadOptions
 
 Vectors = NDArray[np.float32]
-Precision = Literal["fp32", "bf16", "auto"]
-Dtype = Literal["float32", "bfloat16"] | Precision | torch.dtype
+Dtype = Literal["float32", "bfloat16", "fp32", "bf16", "auto"] | torch.dtype
 OnTexts = Callable[[int, int], None]  # called after each batch with its numbers of texts and words
 
 BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
 CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neutral context
-INITIAL_STATE = "start_state.safetensors"
-CHECKSUM = "model_sha256"
-
-
-class Padded(NamedTuple):
-    """One row per text, (texts, longest, dim), or (texts, layers, longest, dim) for all layers."""
-
-    vectors: Any  # an array, or a tensor with convert_to="torch"
-    mask: Any  # True where there is a word, (texts, longest)
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -73,7 +61,6 @@ class EncodeOptions(TypedDict, total=False):
     batch_tokens: int | None
     show_progress: bool
     progress: Listener | None
-    start: Start | None
 
 
 class Embedder:
@@ -94,7 +81,6 @@ class Embedder:
         loaded: LanguageModel,
         *,
         mix: LayerMix | MixConfig | None = None,
-        start_state: BiLMState | None = None,
     ) -> None:
         """Use a model in memory; the default mix is the average of its layers."""
         self.loaded = require_loaded(loaded, "Embedder")
@@ -109,7 +95,7 @@ class Embedder:
             )
         self.mix = mix.to(self.model.device)
         self._weights = WeightsSnapshot.of(list(self.model.parameters()))
-        self._warm = None if start_state is None else (self._weights, start_state)
+        self._warm: tuple[WeightsSnapshot, BiLMState] | None = None
 
     @classmethod
     def from_pretrained(
@@ -120,7 +106,6 @@ class Embedder:
         dtype: Dtype = "float32",
         mix: LayerMix | MixConfig | None = None,
         custom_tokenizer: Tokenizer | str | None = None,
-        precision: Precision | None = None,
     ) -> Embedder:
         """Load a model.
 
@@ -134,12 +119,10 @@ class Embedder:
             mix: how layers become one vector; default: their average.
             custom_tokenizer: for a model that was trained with one; or, for any model, a name:
                 "spacy:de", "module:function".
-            precision: deprecated name of `dtype`: "fp32", "bf16" or "auto".
         """
         loaded = LanguageModel.from_pretrained(path, device, custom_tokenizer)
-        loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
-        assert loaded.path is not None
-        return cls(loaded, mix=mix, start_state=load_initial_state(loaded.path, loaded.model))
+        loaded.model.compute_dtype = _compute_dtype(dtype, loaded.model.device)
+        return cls(loaded, mix=mix)
 
     @classmethod
     def from_official(
@@ -149,12 +132,11 @@ class Embedder:
         *,
         mix: LayerMix | MixConfig | None = None,
         dtype: Dtype = "float32",
-        precision: Precision | None = None,
         **settings: Any,
     ) -> Embedder:
         """Load the two files of an official model; see `LanguageModel.from_official`."""
         loaded = LanguageModel.from_official(options, weights, **settings)
-        loaded.model.compute_dtype = _compute_dtype(dtype, precision, loaded.model.device)
+        loaded.model.compute_dtype = _compute_dtype(dtype, loaded.model.device)
         return cls(loaded, mix=mix)
 
     def save_pretrained(self, path: Path | str) -> None:
@@ -182,7 +164,7 @@ class Embedder:
 
     @property
     def warm_state(self) -> BiLMState:
-        """The state after a neutral context: stored with the model, or computed and remembered."""
+        """The state after a neutral context, computed once."""
         weights = WeightsSnapshot.of(list(self.model.parameters()))
         if self._warm is None or not self._warm[0].is_still(weights):
             first = len(SPECIAL_WORDS)
@@ -191,16 +173,6 @@ class Embedder:
                 outputs = self.model.layers(self.model.pack([context], read_end=True))
             self._warm = weights, outputs.state
         return self._warm[1]
-
-    def store_start_state(self, folder: Path | str) -> None:
-        """Save the warm state in the model's folder, with the checksum of the weights it is of."""
-        weights = Path(folder) / WEIGHTS
-        if not weights.exists():
-            raise UserError(f"{folder}: expected a model folder with {WEIGHTS}, but it has none")
-        checksum = torch.frombuffer(bytearray.fromhex(sha256(weights)), dtype=torch.uint8)
-        save_tensors(
-            weights.with_name(INITIAL_STATE), {**self.warm_state.tensors(), CHECKSUM: checksum}
-        )
 
     @overload
     def encode(
@@ -221,20 +193,10 @@ class Embedder:
     @overload
     def encode(
         self,
-        texts: Sequence[Text],
-        *,
-        output: Literal["tokens"],
-        pad: Literal[True],
-        **options: Unpack[EncodeOptions],
-    ) -> Padded: ...
-    @overload
-    def encode(
-        self,
         texts: str | Sequence[Text],
         *,
         convert_to: Literal["numpy", "torch"],
         output: Output = "pooled",
-        pad: bool = False,
         **options: Unpack[EncodeOptions],
     ) -> Any: ...
     def encode(
@@ -245,14 +207,12 @@ class Embedder:
         layer: Layer = "mix",
         pooling: str = "mean",
         normalize: bool = False,
-        pad: bool = False,
         convert_to: Literal["numpy", "torch"] = "numpy",
         initial_state: Start = "zero",
         slots: int = 1,
         batch_tokens: int | None = None,
         show_progress: bool = False,
         progress: Listener | None = None,
-        start: Start | None = None,
     ) -> Any:
         """Turn texts into vectors.
 
@@ -263,7 +223,6 @@ class Embedder:
                 alone.
             pooling: "mean", "std", "max", "first", "last", or several joined by "+".
             normalize: scale each vector to length 1.
-            pad: return tokens as one array with a mask.
             convert_to: "numpy", or "torch" for tensors on the CPU.
             initial_state: the state each text starts from: "zero"; "warm", after a neutral context;
                 or "carry", that after the previous text, as the original ELMo does.
@@ -271,18 +230,11 @@ class Embedder:
             batch_tokens: tokens per batch; default: 8,192 for large models to 32,768 for small.
             show_progress: show a progress bar on standard error.
             progress: called with a `Progress` after each batch.
-            start: deprecated name of `initial_state`.
 
         Returns:
             For "pooled", (texts, dim), or (texts, layers, dim) with layer="all"; a text without
-            words gives zeros. For "tokens", one (words, dim) or (layers, words, dim) per text; with
-            `pad`, one `Padded`.
+            words gives zeros. For "tokens", one (words, dim) or (layers, words, dim) per text.
         """
-        if pad and output == "pooled":
-            raise UserError("pad: pooled vectors all have one length; use output='tokens'")
-        if start is not None:
-            warn("encode: start is now initial_state", DeprecationWarning, stacklevel=2)
-            initial_state = start
         if convert_to not in ("numpy", "torch"):
             raise UserError(f"convert_to: expected numpy or torch, got {convert_to!r}")
         config = EncodeConfig(
@@ -306,8 +258,6 @@ class Embedder:
         result: Any = vectors
         if single:
             result = vectors[0]
-        elif pad:
-            result = padded(vectors, encoder.row_shape)
         elif output == "pooled":
             empty = np.zeros((0, *encoder.row_shape), np.float32)
             result = np.stack(vectors) if vectors else empty
@@ -389,13 +339,6 @@ class Embedder:
         with progress_bar(None) if show_progress else nullcontext() as bar:
             return embed_text(self, sources, out, config, read=read, fresh=fresh, progress=bar)
 
-    def as_map_fn(self, column: str = "text", into: str = "vector", **settings: Any) -> MapFunction:
-        """A function for Hugging Face's datasets: `rows.map(embedder.as_map_fn(), batched=True)`.
-
-        It adds a column of vectors; settings are those of `EncodeConfig`.
-        """
-        return MapFunction(self, EncodeConfig(**settings), column, into)
-
     def encoder(self, config: EncodeConfig) -> Encoder:
         """An `Encoder` of tokenised texts with these settings."""
         initial = self.warm_state if config.initial_state == "warm" else None
@@ -440,8 +383,7 @@ class Embedder:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Embedder:
         loaded = replace(self.loaded, model=deepcopy(self.model, memo))
-        warm = None if self._warm is None else self.warm_state
-        return Embedder(loaded, mix=deepcopy(self.mix, memo), start_state=warm)
+        return Embedder(loaded, mix=deepcopy(self.mix, memo))
 
 
 def _unpickled(
@@ -452,18 +394,13 @@ def _unpickled(
     return embedder
 
 
-def _compute_dtype(dtype: Dtype, precision: Precision | None, device: torch.device) -> torch.dtype:
-    if precision is not None:
-        warn("precision is now dtype: float32, bfloat16 or auto", DeprecationWarning, stacklevel=3)
-        dtype = precision
+def _compute_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
     name = str(dtype).removeprefix("torch.")
     return compute_precision({"float32": "fp32", "bfloat16": "bf16"}.get(name, name), device)
 
 
 def to_tensors(vectors: Any) -> Any:
-    """An array, a list or a `Padded` of arrays, as tensors that share their memory."""
-    if isinstance(vectors, Padded):
-        return Padded(*(torch.from_numpy(array) for array in vectors))
+    """An array or a list of arrays, as tensors that share their memory."""
     if isinstance(vectors, list):
         return [torch.from_numpy(array) for array in cast("list[Vectors]", vectors)]
     return torch.from_numpy(vectors)
@@ -588,17 +525,6 @@ def pool(vectors: Tensor, poolings: Sequence[str]) -> Tensor:
     return torch.cat([functions[pooling](vectors) for pooling in poolings], dim=-1)
 
 
-def padded(vectors: Sequence[Vectors], row_shape: tuple[int, ...]) -> Padded:
-    """Pad arrays of (words, dim) or (layers, words, dim) to one array."""
-    longest = max((text.shape[-2] for text in vectors), default=0)
-    array = np.zeros((len(vectors), *row_shape[:-1], longest, row_shape[-1]), np.float32)
-    mask = np.zeros((len(vectors), longest), np.bool_)
-    for row, text in enumerate(vectors):
-        array[row, ..., : text.shape[-2], :] = text
-        mask[row, : text.shape[-2]] = True
-    return Padded(array, mask)
-
-
 # Tokenised texts, any number of them.
 
 
@@ -654,41 +580,7 @@ def tell_empty(texts: Sequence[TokenisedText], model: BiLM) -> None:
         tell("texts of which the model knows no word, their vectors say nothing", strange)
 
 
-# The initial state, if it is not zeros.
-
-
-def load_initial_state(folder: Path, model: BiLM) -> BiLMState | None:
-    """The state stored in a model folder, if there is one; it must belong to these weights."""
-    path = folder / INITIAL_STATE
-    if not path.exists():
-        return None
-    require_inside(folder, path)
-    tensors = load_tensors(path)
-    checksum = tensors.pop(CHECKSUM, torch.zeros(0, dtype=torch.uint8))
-    if checksum.numpy().tobytes().hex() != sha256(folder / WEIGHTS):
-        raise UserError(
-            f"{path} belongs to other weights than {folder / WEIGHTS}; delete it, or store it again"
-        )
-    return state_of_tensors(tensors, model, path)
-
-
-def state_of_tensors(tensors: dict[str, Tensor], model: BiLM, path: Path) -> BiLMState:
-    """What `BiLMState.tensors` returned, on the model's device, if it fits the model."""
-    sizes = {"output": (model.config.width,), "cell": (model.config.hidden,)}
-    expected = {
-        f"{direction}.{number}.{name}": size
-        for direction in BiLMState._fields
-        for number in range(model.config.layers)
-        for name, size in sizes.items()
-    }
-    if {name: tensor.shape[1:] for name, tensor in tensors.items()} != expected:
-        raise UserError(f"{path} is not a state of this model; delete it, or store it again")
-    return BiLMState.from_tensors(
-        {name: tensor.to(model.device) for name, tensor in tensors.items()}
-    )
-
-
-# Progress, and the function for Hugging Face's datasets.
+# Progress.
 
 
 @dataclass(frozen=True)
@@ -720,27 +612,3 @@ class Pace:
         self._listener(
             Progress(self._texts, self._total, self._tokens, self._tokens / elapsed, left)
         )
-
-
-@dataclass(frozen=True)
-class MapFunction:
-    """Maps the columns of a batch to a column of vectors."""
-
-    embedder: Embedder
-    config: EncodeConfig
-    column: str
-    into: str
-
-    def __post_init__(self) -> None:
-        check(self.config)
-        if self.config.initial_state == "carry":
-            raise UserError("initial_state: batches come in any order, so no state can be carried")
-
-    def __call__(self, rows: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        if self.column not in rows:
-            raise UserError(
-                f"the rows have no column {self.column!r}, but {', '.join(sorted(rows))}; name the "
-                "one that holds the text: as_map_fn(column=…), and call map with batched=True"
-            )
-        settings = asdict(self.config)
-        return {self.into: list(self.embedder.encode_iter(rows[self.column], **settings))}

@@ -107,6 +107,3 @@ class ElmoLayer(nn.Module):
         if self._random is None or self._random.device != device:
             self._random = torch.Generator(device).manual_seed(self.mix.config.mix_seed)
         return self._random
-
-
-ElmoEmbedding = ElmoLayer  # the name until 0.1, to be removed in 0.3

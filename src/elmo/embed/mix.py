@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import check
-from elmo.embed.config import MixConfig, weight_problems
-from elmo.errors import ConfigError, UserError
+from elmo.embed.config import MixConfig
+from elmo.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,9 @@ class LayerMix(nn.Module):
             raise UserError(
                 f"mix_layer: expected one of layers 0 to {layers - 1}, got {config.mix_layer}"
             )
-        if config.layer_weights is not None:
-            _check_count(config.layer_weights, layers)
+        if config.layer_weights is not None and len(config.layer_weights) != layers:
+            given = len(config.layer_weights)
+            raise UserError(f"expected {layers} weights, one per layer, got {given}")
         self.config, self.layers, self.dim = config, layers, dim
         self.is_sum = config.is_sum
         random = torch.Generator().manual_seed(config.mix_seed)
@@ -179,22 +180,6 @@ class LayerMix(nn.Module):
         weights = ", ".join(f"{weight:.3f}" for weight in self.weights)
         return f"{shown}, weights ({weights}), gamma {self.gamma:.3f}"
 
-    def set_weights(self, weights: Sequence[float], gamma: float | None = None) -> None:
-        """Set the weights, normalised to sum 1, and gamma, of a trainable or frozen mix."""
-        weights = tuple(weights)
-        if self.config.mix not in ("trainable", "frozen"):
-            raise UserError(f"expected a trainable or frozen mix, got {self.config.mix!r}")
-        if problems := list(weight_problems(weights, positive=self.logits is not None)):
-            raise ConfigError(problems)
-        _check_count(weights, self.layers)
-        with torch.no_grad():
-            if self.logits is not None:
-                self.logits.copy_(_logits(weights))
-            else:
-                self.fixed.copy_(_normalised(weights))
-            if gamma is not None:
-                self.scale.fill_(gamma)
-
     def penalty(self) -> Tensor:
         """The regularisation λ|w|² of the paper, to be added to a loss.
 
@@ -248,11 +233,6 @@ class LayerMix(nn.Module):
 
     def _weights(self) -> Tensor:
         return self.fixed if self.logits is None else self.logits.softmax(dim=0)
-
-
-def _check_count(weights: Sequence[float], layers: int) -> None:
-    if len(weights) != layers:
-        raise UserError(f"expected {layers} weights, one per layer, got {len(weights)}")
 
 
 def _logits(weights: Sequence[float]) -> Tensor:

@@ -74,8 +74,7 @@ def embed_with_ray(
             yield {"id": idx, "text": text}
 
     # The weights themselves: another machine may not have the model's folder.
-    initial = embedder.warm_state if config.initial_state == "warm" else None
-    parts = ray.put((embedder.loaded, embedder.mix, initial))
+    parts = ray.put((embedder.loaded, embedder.mix))
     try:
         rows = ray.data.from_items([{"file": idx} for idx in range(len(files))])
         # Only when the texts of a file are counted are the indices of the next ones known.
@@ -113,8 +112,8 @@ class Worker:
     def __init__(self, parts: Any, config: EncodeConfig) -> None:
         ray: Any = require_extra("ray", "ray")
         torch.set_num_threads(1)
-        loaded, mix, initial = ray.get(parts)
-        self._embedder = Embedder(loaded, mix=mix, start_state=initial)
+        loaded, mix = ray.get(parts)
+        self._embedder = Embedder(loaded, mix=mix)
         self._config = config
 
     def __call__(self, block: Any) -> Any:

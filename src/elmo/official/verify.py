@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from elmo.bilm.model import BiLM, BiLMState, token_vectors
+from elmo.bilm.model import BiLM, BiLMState
 from elmo.config import from_json
 from elmo.errors import UserError
 from elmo.files import read_json, read_text
-from elmo.official.format import read_token_vectors, read_words
 from elmo.official.hdf5 import opened, read_numbers, require_readable, shape_and_type
 from elmo.text.batching import pack_texts
 
@@ -26,7 +23,7 @@ LARGEST_FILE = 1 << 30
 Array = NDArray[np.float32]
 Slot = list[list[str]]  # texts, as words, that are read one after the other
 Start = Literal["carry", "zero"]
-Direction = Literal["forward", "backward", "both"]
+Direction = Literal["forward", "backward"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,8 @@ def verify_activations(
     Args:
         model: The network.
         slots: Texts as words, the same number in each slot.
-        expected: One .hdf5 or .npz file per slot with one array per text, named 0, 1, …: the top
-            layer, (2, words, width), or all layers, (1 + layers, words, 2 * width).
+        expected: One HDF5 file per slot with one array per text, named 0, 1, …: the top layer, (2,
+            words, width), or all layers, (1 + layers, words, 2 * width).
         start: carry: each text starts in the state its slot's previous text ended in, as in the
             original programs; zero: each starts from zeros.
     """
@@ -82,14 +79,15 @@ def verify_activations(
         )
     tally = _Tally()
     with ExitStack() as stack:
-        stored = [stack.enter_context(_opened(path)) for path in expected]
+        stored = [stack.enter_context(opened(path)) for path in expected]
         for path, arrays, slot in zip(expected, stored, slots, strict=True):
             wanted = {str(number) for number in range(len(slot))}
-            if set(arrays) != wanted:
+            names = set(arrays) - {"sentence_to_index"}  # written by AllenNLP next to the arrays
+            if names != wanted:
                 raise UserError(
                     f"{path}: expected one array for each of {len(slot):,} texts, named 0 to "
                     f"{len(slot) - 1}; missing or left over: "
-                    f"{', '.join(sorted(set(arrays) ^ wanted)[:5])}"
+                    f"{', '.join(sorted(names ^ wanted)[:5])}"
                 )
         state: BiLMState | None = None
         for number, texts in enumerate(zip(*slots, strict=True)):
@@ -101,18 +99,6 @@ def verify_activations(
             for idx, (path, arrays) in enumerate(zip(expected, stored, strict=True)):
                 ours = layers[:, idx, : len(texts[idx])]
                 _compare(tally, ours, path, str(number), arrays[str(number)])
-    return tally.differences()
-
-
-def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Difference, ...]:
-    """Compare the token layer with stored vectors of a vocabulary's words."""
-    words = read_words(vocabulary)
-    theirs = read_token_vectors(expected, len(words), model.config.width)
-    tally = _Tally()
-    first = 0
-    for ours in token_vectors(model, words):
-        tally.add(0, "both", ours, theirs[first : first + len(ours)])
-        first += len(ours)
     return tally.differences()
 
 
@@ -142,73 +128,21 @@ def _first(content: Any) -> Any:
     return cast("list[Any]", content)[0] if isinstance(content, list) and content else None
 
 
-class _Stored(NamedTuple):
-    """An array whose shape is known before its numbers are read."""
-
-    shape: tuple[int, ...] | None
-    dtype: str
-    read: Callable[[], Array]
-
-
-def _compare(tally: _Tally, ours: Array, path: Path, name: str, stored: _Stored) -> None:
+def _compare(tally: _Tally, ours: Array, path: Path, name: str, dataset: Any) -> None:
     """Compare all layers of a text, (1 + layers, words, 2 * width), or the top one alone."""
     layers, words, both = ours.shape
     width = both // 2
-    if stored.shape not in ((2, words, width), ours.shape) or stored.dtype not in (
-        "float32",
-        "float64",
-    ):
+    shape, dtype = shape_and_type(dataset)
+    if shape not in ((2, words, width), ours.shape) or dtype not in ("float32", "float64"):
         raise UserError(
-            f"{path}: {name!r} is {stored.shape} of {stored.dtype}, expected {(2, words, width)} "
-            f"or {ours.shape} of float32; are these the sentences and the model it was made with?"
+            f"{path}: {name!r} is {shape} of {dtype}, expected {(2, words, width)} or {ours.shape} "
+            "of float32; are these the sentences and the model it was made with?"
         )
-    theirs = stored.read()
-    if stored.shape == (2, words, width):
+    require_readable(path, {name: dataset})
+    theirs = read_numbers(dataset)
+    if shape == (2, words, width):
         theirs = np.concatenate(tuple(theirs), axis=1)[None]
         ours = ours[-1:]
     for layer, (mine, other) in enumerate(zip(ours, theirs, strict=True), layers - len(ours)):
         tally.add(layer, "forward", mine[:, :width], other[:, :width])
         tally.add(layer, "backward", mine[:, width:], other[:, width:])
-
-
-@contextmanager
-def _opened(path: Path) -> Generator[dict[str, _Stored]]:
-    if path.suffix != ".npz":
-        with opened(path) as datasets:
-
-            def hdf5_reader(name: str) -> Callable[[], Array]:
-                def read() -> Array:
-                    require_readable(path, {name: datasets[name]})
-                    return read_numbers(datasets[name])
-
-                return read
-
-            yield {
-                name: _Stored(*shape_and_type(dataset), hdf5_reader(name))
-                for name, dataset in datasets.items()
-                if name != "sentence_to_index"  # written by AllenNLP next to the arrays
-            }
-        return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
-    except UserError:
-        raise
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise UserError(f"{path}: damaged or not an .npz file ({error})") from None
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> _Stored:
-    """Read the header alone: the numbers only once the shape is known to be right."""
-    with archive.open(name) as stream:
-        version = npy.read_magic(stream)
-        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = header(stream)
-
-    def read() -> Array:
-        with archive.open(name) as stream:
-            return np.asarray(npy.read_array(stream, allow_pickle=False), np.float32)
-
-    return _Stored(tuple(shape), str(dtype), read)

@@ -41,7 +41,7 @@ from elmo.text.tokenizer import tokenize_words
 from elmo.text.vocabulary import SPECIAL_WORDS, chunked
 
 SHIPPED = "default"
-NEWS_ITEMS, NEWS_SEED = 1500, 0
+NEWS_ITEMS = 1500
 BACKGROUND_WORDS = 1024
 """Words of the corpus that are encoded at a time: a request waits for no more than these."""
 CARD_LENGTH = 20_000
@@ -155,7 +155,7 @@ class ServerState:
         """The index in the cache folder, made now if need be; the same command resumes."""
         config, corpus = self.config, self.corpus
         if config.corpus is None:
-            identity = f"news {NEWS_ITEMS} {NEWS_SEED}"
+            identity = f"news {NEWS_ITEMS}"
         else:
             identity = " ".join(one.fingerprint() for one in resolve([config.corpus]))
         key = f"{model_digest(embedder)} {identity} {config.corpus_words}"
@@ -229,13 +229,13 @@ def layer_means(index: CorpusIndex, embedder: Embedder) -> dict[str, Vectors]:
 
 def generated_news() -> list[CorpusText]:
     """Invented news with known labels and senses."""
-    from elmo.study.news import generate_news
+    from elmo.study.news import read_news
 
     return [
         CorpusText(
             tokenize_words(item.text), item.label, {mark.place: mark.sense for mark in item.senses}
         )
-        for item in generate_news(NEWS_ITEMS, NEWS_SEED)
+        for item in read_news("train")[:NEWS_ITEMS]
     ]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from elmo.errors import UserError
 from elmo.text.word_vectors import all_word_vectors, write_word_vectors
 
 Floats = NDArray[np.float32]
-Pooling = Literal["mean", "max", "mean+max"]
 
 
 class Neighbour(NamedTuple):
@@ -86,22 +85,6 @@ class StaticVectors:
         """The vectors of words, (words, dim); zeros for unknown ones."""
         rows = np.array([self.ids.get(word, -1) for word in words], np.int64)
         return np.where(rows[:, None] >= 0, self.vectors[rows], 0)
-
-    def pooled(self, texts: Iterable[Sequence[str]], pooling: Pooling = "mean") -> Floats:
-        """One vector per text from its known words: (texts, dim), or (texts, 2 dim) for mean+max.
-
-        A text without any known word gives zeros.
-        """
-        names = pooling.split("+")
-        if unknown := sorted(set(names) - {"mean", "max"}):
-            raise UserError(f"pooling: expected mean, max or mean+max; got {unknown[0]!r}")
-        rows = [np.empty((0, len(names) * self.dim), np.float32)]
-        for text in texts:
-            ids = [self.ids[word] for word in text if word in self.ids]
-            known = self.vectors[ids] if ids else np.zeros((1, self.dim), np.float32)
-            parts = {"mean": known.mean(0), "max": known.max(0)}
-            rows.append(np.concatenate([parts[name] for name in names])[None])
-        return np.concatenate(rows)
 
     def save(self, path: Path | str) -> None:
         """Write word2vec's binary format to a file named .bin, its text format to .txt or .vec."""

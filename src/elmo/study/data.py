@@ -27,7 +27,7 @@ from elmo.errors import UserError
 from elmo.language_model import LanguageModel
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import MAX_WORDS, StudyConfig
-from elmo.study.news import NewsItem, generate_news
+from elmo.study.news import NewsItem, read_news
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
 
@@ -112,12 +112,12 @@ def read_parts(
     read: ReadOptions | None = None,
     label_column: str | None = None,
 ) -> LabelledParts:
-    """Read labelled texts; without any sources, news is generated."""
+    """Read labelled texts; without any sources, news that nobody wrote."""
     if not sources:
         if test:
             raise UserError("--test came without texts to train on; name those first")
         train_items, test_items = (
-            generate_news(count, 0, part=part)
+            read_news(part)[:count]
             for count, part in zip(GENERATED_ITEMS, ("train", "test"), strict=True)
         )
         train, tested = (

@@ -11,7 +11,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from math import ceil
 from statistics import fmean
 from typing import Any
@@ -242,10 +241,10 @@ def best_of(results: Json) -> str:
     axes = figure.add_subplot()
     _quiet(axes, "y")
     sizes = range(1, len(results["best_of"]) + 1)
-    axes.axhline(results["trainable_test_accuracy"], color=LIGHT["ink"], **DASHED)
-    _curve(axes, sizes, results["best_of"], "elmo")
-    ends = [("best draw", results["best_of"][-1], LIGHT["elmo"])]
-    _name_ends(axes, [*ends, ("trainable λs", results["trainable_test_accuracy"], LIGHT["ink"])])
+    trained = {"color": LIGHT["ink"], "label": "trainable λs"}
+    axes.axhline(results["trainable_test_accuracy"], **trained, **DASHED)
+    _curve(axes, sizes, results["best_of"], "elmo", label="best draw")
+    _legend(axes)
     axes.margins(0.06, 0.2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     _label(axes, "draws of frozen λs to choose from", "test accuracy")
@@ -260,7 +259,6 @@ def samples(
     axes = figure.add_subplot(xscale="log")
     _quiet(axes, "both")
     seen: Counter[str] = Counter()
-    ends: list[tuple[str, float, str]] = []
     for row in dict.fromkeys(point["row"] for point in points):
         title, group = names[row]
         curve = sorted(
@@ -273,10 +271,9 @@ def samples(
         colour, dashes = LIGHT[group], DASHES[seen[group] % len(DASHES)]
         low, high = [test["low"] for test in tests], [test["high"] for test in tests]
         axes.fill_between(sizes, low, high, color=colour, alpha=0.13, linewidth=0)
-        _curve(axes, sizes, means, group, dashes)
+        _curve(axes, sizes, means, group, dashes, label=title)
         seen[group] += 1
-        ends.append((title, means[-1], colour))
-    _name_ends(axes, ends)
+    _legend(axes)
     ticks = {point["train_rows"]: point.get("per_class", 0) for point in points}
     labels = [
         f"{size:,}\n{'all' if per_class is None else f'{per_class:,} per class' * (per_class > 0)}"
@@ -314,18 +311,16 @@ def perplexity(history: Sequence[Json]) -> str:
     axes = figure.add_subplot()
     _quiet(axes, "y")
     epochs = [report["epoch"] for report in history]
-    ends: list[tuple[str, float, str]] = []
     for name, key, group, dashes in (
         ("forward", "forward_perplexity", "control", DASHES[1]),
         ("backward", "backward_perplexity", "control", DASHES[2]),
         ("both", "perplexity", "elmo", DASHES[0]),
     ):
         values = [report[key] for report in history]
-        axes.plot(epochs, values, color=LIGHT[group], linestyle=dashes, linewidth=1.4)
+        axes.plot(epochs, values, color=LIGHT[group], linestyle=dashes, linewidth=1.4, label=name)
         if group == "elmo":
             axes.plot(epochs, values, **_marker(group))
-        ends.append((name, values[-1], LIGHT[group]))
-    _name_ends(axes, ends)
+    _legend(axes)
     axes.set_xticks(epochs, [f"{epoch:g}" for epoch in epochs])
     _label(axes, "epoch", "perplexity")
     return _svg(figure, "perplexity")
@@ -343,9 +338,16 @@ def _cell(axes: Any, line: int, column: int, text: str, colour: str, strength: f
         axes.text(column + 0.5, line + 0.5, text, **style)
 
 
-def _curve(axes: Any, x: Sequence[float], y: Sequence[float], group: str, line: Any = "-") -> None:
+def _curve(
+    axes: Any,
+    x: Sequence[float],
+    y: Sequence[float],
+    group: str,
+    line: Any = "-",
+    label: str | None = None,
+) -> None:
     """A line in the colour of its group, with its markers above all other lines."""
-    axes.plot(x, y, color=LIGHT[group], linewidth=1.4, linestyle=line)
+    axes.plot(x, y, color=LIGHT[group], linewidth=1.4, linestyle=line, label=label)
     axes.plot(x, y, **_marker(group))
 
 
@@ -393,25 +395,12 @@ def _marker(group: str, colour: str = "") -> dict[str, Any]:
     }
 
 
-def _name_ends(axes: Any, ends: Sequence[tuple[str, float, str]]) -> None:
-    """Write (name, value, colour) beside the ends of lines, apart where the values are not."""
-    low, high = axes.get_ylim()
-    heights = [(value - low) / (high - low) for _, value, _ in ends]
-    least = 0.15 / (0.8 * axes.figure.get_size_inches()[1])  # a line of text, in axes' heights
-    for (name, _, colour), height in zip(ends, spaced(heights, least), strict=True):
-        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "center"}
-        style = _text(SMALL, colour) | {"annotation_clip": False}
-        axes.annotate(name, (1, height), (6, 0), **place, **style)
-
-
-def spaced(heights: Sequence[float], least: float) -> list[float]:
-    """Move heights at least `least` apart, keeping their order and their mean."""
-    order = sorted(range(len(heights)), key=lambda idx: heights[idx])
-    moved = list(heights)
-    for before, idx in pairwise(order):
-        moved[idx] = max(moved[idx], moved[before] + least)
-    shift = (sum(moved) - sum(heights)) / max(1, len(moved))
-    return [height - shift for height in moved]
+def _legend(axes: Any) -> None:
+    """The names of the lines beside them, in their colours."""
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
+    legend = axes.legend(fontsize=SMALL, labelcolor="linecolor", **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _svg(figure: Any, name: str) -> str:

@@ -19,7 +19,7 @@ from elmo.runtime import require_extra
 from elmo.tasks.config import ReadPairs, ReadTags
 from elmo.tasks.tags import NO_TAG
 from elmo.text.config import ReadOptions
-from elmo.text.readers import content_suffix, find_columns, is_number, listing, read_lines
+from elmo.text.readers import content_suffix, find_column, is_number, listing, read_lines
 from elmo.text.sources import Source, first_row, read_columns, resolve
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -334,7 +334,7 @@ def _pair_columns(
             f"is {listing(first)}; say which is which with --{what.replace('_', '-')}, by name or "
             "number"
         )
-    indices = find_columns(where, [str(name) for name in wanted], first, named=named)
+    indices = [find_column(where, str(name), first, named=named) for name in wanted]
     chosen = [first[idx] if named and first.count(first[idx]) == 1 else str(idx) for idx in indices]
     target = first[indices[2]].strip().casefold() if named and labelled else LABEL
     return chosen, replace(options, header="yes" if named else "no"), target

@@ -26,8 +26,6 @@ from elmo.text.vocabulary import SPECIAL_WORDS
 LARGEST_COMPARED = 5_000_000  # documents that are compared; their hashes take 80 MB
 MIN_COUNTS = (1, 2, 3, 5, 10)
 MAX_SIZES = (5_000, 10_000, 20_000, 50_000, 100_000)
-FIRST_GROWTH_POINT = 1_000
-POINTS_FOR_A_LAW = 4
 SIGHTINGS_KEPT = 5
 LINES_BETWEEN_REPORTS = 1000
 
@@ -117,9 +115,6 @@ class CorpusReport:
     vocabulary: VocabularyPoint = field(init=False)
     by_min_count: list[VocabularyPoint] = field(init=False)
     by_max_size: list[VocabularyPoint] = field(init=False)
-    growth: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """Running and distinct words, at tokens that double each time."""
-    heaps_exponent: float | None = None  # b of Heaps' law, types = a tokens^b; None of little text
 
 
 def inspect(
@@ -170,8 +165,6 @@ def inspect(
                     report.held_out_documents += 1
                     report.held_out_tokens += len(tokens)
                     in_held_out.update(known)
-                if report.tokens >= FIRST_GROWTH_POINT << len(report.growth):
-                    report.growth.append((report.tokens, len(counts)))
                 if len(hashes) < LARGEST_COMPARED:
                     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
                     hashes.append(int.from_bytes(digest, "little"))
@@ -210,9 +203,6 @@ def inspect(
     distinct = len(np.unique(np.frombuffer(phrases, np.uint64)[firsts]))
     report.compared, report.exact_duplicates = len(hashes), len(hashes) - len(firsts)
     report.near_duplicates = len(firsts) - distinct
-    if len(report.growth) >= POINTS_FOR_A_LAW:  # the slope of types over tokens, in logarithms
-        logs = np.log(np.array(report.growth, np.float64))
-        report.heaps_exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
     report.types, report.capped = len(counts), len(counts) >= LARGEST_LEXICON
     report.special = [word for word in SPECIAL_WORDS if word in counts]
     points = _vocabularies(counts, in_held_out, report.held_out_tokens, min_count, max_vocabulary)

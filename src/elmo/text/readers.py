@@ -173,21 +173,12 @@ def is_number(column: str) -> bool:
     return column.isascii() and column.isdigit()
 
 
-def find_columns(
-    where: str, columns: Sequence[str] | None, first: Sequence[str], *, named: bool = True
-) -> list[int]:
-    """The indices of columns, given the names in the first row; None asks for the text column.
+def find_column(where: str, column: str | None, first: Sequence[str], *, named: bool = True) -> int:
+    """The index of a column, given the names in the first row; None asks for the text column.
 
     Names match in any case unless the case decides. If the columns are not `named`, the first row
-    holds values and only indices can be asked for.
+    holds values and only an index can be asked for.
     """
-    return [
-        _column_index(where, column, first, named)
-        for column in ([None] if columns is None else columns)
-    ]
-
-
-def _column_index(where: str, column: str | None, first: Sequence[str], named: bool) -> int:
     wanted = TEXT_COLUMN if column is None else column
     if named and wanted in first:
         return first.index(wanted)
@@ -249,7 +240,8 @@ def read_delimited(
         named = TEXT_COLUMN in (name.strip().casefold() for name in names)
     else:
         named = not all(is_number(column) for column in columns)
-    indices = find_columns(f"'{path}'", columns, names, named=named)
+    wanted: Sequence[str | None] = [None] if columns is None else columns
+    indices = [find_column(f"'{path}'", column, names, named=named) for column in wanted]
     if not named:
         second = next(rows, None)
         if options.header == "auto" and second is not None and _is_header(names, second[1]):
@@ -364,7 +356,7 @@ def read_json_lines(
         for key in keys:
             if key not in record:
                 names = list(record)
-                key = names[find_columns(where, [key], names)[0]]
+                key = names[find_column(where, key, names)]
             row.append(as_text(record[key], f"{where}, key {key!r}", options))
         yield tuple(row)
 
@@ -444,7 +436,8 @@ def read_parquet(
 
     with _open_table(path) as table:
         available: list[str] = table.schema_arrow.names
-        names = [available[idx] for idx in find_columns(f"'{path}'", columns, available)]
+        wanted: Sequence[str | None] = [None] if columns is None else columns
+        names = [available[find_column(f"'{path}'", column, available)] for column in wanted]
         for name in names:
             if available.count(name) > 1:
                 raise UserError(f"'{path}': two columns are called {name!r}; rename one of them")

@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM, Randomness, seeded
-from elmo.model_folder import without_weights
+from elmo.model_folder import parameter_count, without_weights
 from elmo.runtime import compute_precision
 from elmo.text.batching import Batch, Group, WordTable, pack_window
 from elmo.text.vocabulary import END, ROW_LENGTH, SPECIAL_WORDS, START, Shard, Vocabulary
@@ -37,7 +37,6 @@ class Estimate:
     runtime_bytes: int  # what Python and PyTorch take themselves
     targets: int  # words to predict in all epochs, in each direction
     tokens_per_second: float
-    measured: bool  # whether the speed was measured on this machine
     seconds: float  # training alone, without evaluations on held-out text
 
     @property
@@ -45,44 +44,35 @@ class Estimate:
         return self.weights_bytes + self.activations_bytes + self.runtime_bytes
 
 
-def estimate(
-    config: PretrainConfig, *, vocabulary: int, targets: int, length: int, speed: float | None
-) -> Estimate:
-    """Estimate a training on `targets` words per epoch, in texts of about `length` words.
-
-    `speed` is in words per second; default: measured, which takes a few seconds.
-    """
-    tokens_per_second = measure_speed(config, vocabulary, length) if speed is None else speed
+def estimate(config: PretrainConfig, *, vocabulary: int, targets: int, length: int) -> Estimate:
+    """Estimate a training on `targets` words per epoch, in texts of about `length` words."""
+    tokens_per_second = measure_speed(config, vocabulary, length)
     total = targets * config.training.epochs
+    model = model_on_paper(config.model, vocabulary)
     return Estimate(
-        parameters=count_parameters(config.model, vocabulary),
-        weights_bytes=weights_bytes(config, vocabulary),
+        parameters=parameter_count(model),
+        weights_bytes=weights_bytes(config, model),
         activations_bytes=activations_bytes(config),
         runtime_bytes=RUNTIME_BYTES,
         targets=total,
         tokens_per_second=tokens_per_second,
-        measured=speed is None,
         seconds=total / tokens_per_second,
     )
 
 
-def count_parameters(config: BiLMConfig, vocabulary: int) -> int:
-    """The number of parameters of a model, tied ones counted once, frozen ones included."""
+def model_on_paper(config: BiLMConfig, vocabulary: int) -> BiLM:
+    """A model of this size that takes no memory."""
     with without_weights():
-        model = BiLM(config, zipf_vocabulary(vocabulary))
-    return sum(parameter.numel() for parameter in model.parameters())
+        return BiLM(config, zipf_vocabulary(vocabulary))
 
 
-def weights_bytes(config: PretrainConfig, vocabulary: int) -> int:
-    with without_weights():
-        model = BiLM(config.model, zipf_vocabulary(vocabulary))
-    weights = sum(parameter.numel() for parameter in model.parameters())
+def weights_bytes(config: PretrainConfig, model: BiLM) -> int:
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     copies = 1 + MOMENTS[config.training.optimizer]
     # Each direction computes its own gradient of the shared softmax, which is scaled before the
     # two are added: for a moment there are four copies besides their sum.
     softmax = sum(parameter.numel() for parameter in model.output.parameters())
-    return BYTES * (weights + copies * trained + 4 * softmax)
+    return BYTES * (parameter_count(model) + copies * trained + 4 * softmax)
 
 
 def activations_bytes(config: PretrainConfig) -> int:
