@@ -197,6 +197,7 @@ class LanguageModel:
         weights: Path | str,
         *,
         vocabulary: Path | str | None = None,
+        token_vectors: Path | str | None = None,
         device: str = "cpu",
         custom_tokenizer: Tokenizer | None = None,
     ) -> LanguageModel:
@@ -206,13 +207,15 @@ class LanguageModel:
             options: options.json, a path or an https:// address.
             weights: The .hdf5 file, too.
             vocabulary: One word per line; default: the vocab*.txt next to the options, if any.
+            token_vectors: An HDF5 file with one vector per word of the vocabulary: these words are
+                looked up, only others are spelled.
             device: Where the network computes.
             custom_tokenizer: A function that tokenizes text, if the options ask for one.
         """
         from elmo.official.format import load_official
 
         options, weights = file_path(options), file_path(weights)
-        model, tokenizer, config = load_official(options, weights, vocabulary)
+        model, tokenizer, config = load_official(options, weights, vocabulary, token_vectors)
         return cls(model.to(require_device(device)), tokenizer, config, custom_tokenizer)
 
     @cached_property

@@ -29,6 +29,7 @@ from elmo.bilm.model import (
     BiLMState,
     LayerOutputs,
     Randomness,
+    token_vectors,
 )
 from elmo.errors import UserError
 from elmo.text.batching import (
@@ -797,6 +798,22 @@ def test_both_directions_draw_for_themselves() -> None:
     steps = [Randomness.of(5, step, CPU) for step in range(20)]
     drawn = [torch.rand(4, generator=one).tolist() for pair in steps for one in pair]
     assert len({tuple(values) for values in drawn}) == 40
+
+
+# Words for themselves have the vectors of layer 0, in any portion.
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "both"])
+@pytest.mark.parametrize("portion", [1, 3, 1024])
+def test_portions(kind: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORDS_AT_ONCE", portion)
+    model = make_model(kind).model
+    words = ["the", "雨", "unheard", "x" * 60, "<UNK>"]
+    found = list(token_vectors(model, words))
+    assert [len(one) for one in found][:-1] == [portion] * (len(found) - 1)
+    wanted = numpy_bilm.tokens(model, words)
+    np.testing.assert_allclose(np.concatenate(found), wanted, rtol=0, atol=2e-6)
+    assert list(token_vectors(model, [])) == []
 
 
 # Every way to run both directions gives the same.

@@ -213,9 +213,7 @@ def test_words_of_standard_input_by_a_warm_model(
     typed = "\n".join(TEXTS).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     out = tmp_path / "words.npz"
-    flags = [
-        "--output", "tokens", "--layer", "2", "--initial-state", "warm", "--threads", "1", "--json",
-    ]  # fmt: skip
+    flags = ["--output", "tokens", "--layer", "2", "--start", "warm", "--threads", "1", "--json"]
     assert main(["embed", "-", "--model", str(model), "--out", str(out), *flags]) == 0
     embedder = Embedder.from_pretrained(model)
     wanted = embedder.encode(TEXTS, output="tokens", layer=2, initial_state="warm")
@@ -234,10 +232,16 @@ def test_words_of_standard_input_by_a_warm_model(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-", "--out", "v.txt"], "v.txt: expected a name that ends in one of .npz, .parquet, .h5"),
+        (["--out", "v.txt"], "v.txt: expected a name that ends in one of .npz, .parquet, .h5"),
         (["nowhere.txt", "--out", "v.npz"], "nowhere.txt"),
-        (["--out", "v.npz"], "arguments are required: SOURCE"),
+        (["--out", "v.npz"], "no text was named"),
         (["-", "--out", "v.npz", "--layer", "7"], "layers 0 to 2"),
+        (
+            ["--words", "--out", "v.npz", "--layer", "0"],
+            "settings of how texts are read and pooled",
+        ),
+        (["a", "b", "--words", "--out", "v.npz"], "one vocabulary file"),
+        (["nowhere.txt", "--words", "--out", "v.npz"], "nowhere.txt"),
     ],
 )
 def test_mistakes_are_told_embed(
@@ -253,6 +257,26 @@ def test_mistakes_are_told_embed(
     assert main(["embed", "--model", str(model), *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_words_for_themselves(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, listed = tmp_path / "own.npz", tmp_path / "few.hdf5"
+    assert (
+        main(["embed", "--model", str(model), "--words", "--out", str(out), "--threads", "1"]) == 0
+    )
+    embedder = Embedder.from_pretrained(model)
+    wanted = embedder.model.token_layer.word_vectors
+    assert wanted is not None
+    np.testing.assert_array_equal(vectors_of(out), wanted.detach().numpy())
+    told = f"{out}: one vector of 12 numbers for {len(wanted)} words\n"
+    assert capsys.readouterr().out == told
+    (tmp_path / "words.txt").write_text("cat\ndog\n")
+    flags = [str(tmp_path / "words.txt"), "--words", "--out", str(listed), "--json"]
+    assert main(["embed", "--model", str(model), *flags, "--threads", "1"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"path": str(listed), "words": 2, "dim": 12}
+    assert (tmp_path / "few.txt").read_text() == "cat\ndog\n"
 
 
 def test_progress_in_one_line_embed(

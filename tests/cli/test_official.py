@@ -18,9 +18,12 @@ from elmo.model_folder import model_tensors
 # elmo verify: the exit code tells whether a model computes what was stored.
 
 
+WORDS = ["cat", "雨", "<S>"]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A golden model, two sentences and their layers."""
+    """A golden model, two sentences, their layers and the token vectors of three words."""
     theirs = golden()
     folder = tmp_path_factory.mktemp("verify")
     theirs.write(folder / "model")
@@ -29,6 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     second, _ = theirs.read(["雨"], state)
     with h5py.File(folder / "layers.hdf5", "w") as file:
         file["0"], file["1"] = first.astype(np.float32), second.astype(np.float32)
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    with h5py.File(folder / "tokens.hdf5", "w") as file:
+        file["embedding"] = np.array([theirs.token(word) for word in WORDS], np.float32)
     return folder
 
 
@@ -55,11 +61,20 @@ def test_other_layers_give_1(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert verify(folder, "layers.hdf5", *sentences, "--tolerance", "1e-12") == 1
 
 
+def test_token_vectors_are_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--vocabulary", str(folder / "words.txt"), "--tolerance", "5e-6")
+    assert verify(folder, "tokens.hdf5", *words, "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["differences"]
+    assert (found["layer"], found["words"]) == (0, 3)
+
+
 def test_mistakes_give_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(folder, "layers.hdf5") == 2
-    assert "--sentences" in capsys.readouterr().err
+    assert "either --sentences" in capsys.readouterr().err
     assert verify(folder, "nothing.hdf5", "--sentences", str(folder / "sentences.txt")) == 2
     assert "no such file" in capsys.readouterr().err
+    assert verify(folder, "tokens.hdf5", "--sentences", str(folder / "sentences.txt")) == 2
+    assert "expected one array for each of 2 texts" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

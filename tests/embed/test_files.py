@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.official.golden_elmo import SPECIAL, Golden, golden
 from tests.tiny_models import make_model
 
 import elmo
@@ -29,7 +31,9 @@ from elmo.embed.embedder import Embedder, Encoder, Progress
 from elmo.embed.files import (
     EmbeddedFile,
     Journal,
+    check_vector_file,
     embed_text,
+    embed_words,
     load_vectors,
 )
 from elmo.errors import UserError
@@ -429,8 +433,186 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
         load_vectors(tmp_path / "a.txt")
 
 
+# Single words.
+
+SINGLE_WORDS = ["cat", "naïve", "雨", "x" * 60, "<S>"]
+CLOSE: dict[str, Any] = {"rtol": 0, "atol": 5e-6}
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Golden:
+    made = golden()
+    made.vocabulary = ["cat", "雨"]
+    return made
+
+
+@pytest.fixture
+def folder(theirs: Golden, tmp_path: Path) -> Path:
+    return theirs.write(tmp_path / "model")
+
+
+@pytest.fixture
+def embedder(folder: Path) -> Embedder:
+    return Embedder.from_pretrained(folder)
+
+
+def expected(theirs: Golden, words: list[str]) -> Any:
+    return np.array([theirs.token(word) for word in words])
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".hdf5"])
+def test_the_layout_is_that_of_the_originals(
+    theirs: Golden, folder: Path, embedder: Embedder, tmp_path: Path, suffix: str
+) -> None:
+    out = tmp_path / f"tokens{suffix}"
+    written = embed_words(embedder, out, SINGLE_WORDS)
+    assert (written.path, written.texts, written.dim) == (out, 5, 4)
+    with h5py.File(out) as file:
+        assert list(file) == ["embedding"]
+        rows = file["embedding"]
+        assert isinstance(rows, h5py.Dataset)
+        assert (rows.shape, rows.dtype) == ((5, 4), np.float32)
+        np.testing.assert_allclose(rows[()], expected(theirs, SINGLE_WORDS), **CLOSE)
+    assert (tmp_path / "tokens.txt").read_text(encoding="utf-8").split() == SINGLE_WORDS
+    files = (folder / "options.json", folder / "weights.hdf5")
+    stored = Embedder.from_official(*files, vocabulary=tmp_path / "tokens.txt", token_vectors=out)
+    texts = [["cat", "sat", "雨"], ["naïve"]]
+    for one, other in zip(
+        stored.encode(texts, output="tokens", layer="all"),
+        embedder.encode(texts, output="tokens", layer="all"),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, **CLOSE)
+
+
+def test_npz(theirs: Golden, embedder: Embedder, tmp_path: Path) -> None:
+    embed_words(embedder, tmp_path / "tokens.npz", SINGLE_WORDS)
+    with np.load(tmp_path / "tokens.npz", allow_pickle=False) as found:
+        np.testing.assert_allclose(found["vectors"], expected(theirs, SINGLE_WORDS), **CLOSE)
+        cuts, text = found["word_offsets"], found["words"].tobytes()
+    assert [text[a:b].decode() for a, b in pairwise(cuts)] == SINGLE_WORDS
+    assert not (tmp_path / "tokens.txt").exists()
+
+
+def test_parquet(theirs: Golden, embedder: Embedder, tmp_path: Path) -> None:
+    embed_words(embedder, tmp_path / "tokens.parquet", SINGLE_WORDS)
+    table = parquet.read_table(tmp_path / "tokens.parquet").to_pydict()
+    assert table["word"] == SINGLE_WORDS
+    np.testing.assert_allclose(np.array(table["vector"]), expected(theirs, SINGLE_WORDS), **CLOSE)
+
+
+@pytest.mark.parametrize("content", ["cat\n雨\n", "cat\t7\n雨\t3\n"])
+def test_words_of_a_vocabulary_file_of_either_kind(
+    theirs: Golden, embedder: Embedder, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "words.txt").write_text(content, encoding="utf-8")
+    assert embed_words(embedder, tmp_path / "t.hdf5", tmp_path / "words.txt").texts == 2
+    with h5py.File(tmp_path / "t.hdf5") as file:
+        found = file["embedding"][()]  # pyright: ignore
+    np.testing.assert_allclose(found, expected(theirs, ["cat", "雨"]), **CLOSE)
+
+
+def test_the_models_own_words(theirs: Golden, embedder: Embedder, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    assert embed_words(embedder, tmp_path / "t.hdf5", progress=told.append).texts == 5
+    assert (tmp_path / "t.txt").read_text(encoding="utf-8").split() == [*SPECIAL, "cat", "雨"]
+    assert (told[-1].texts, told[-1].total, told[-1].seconds_left) == (5, 5, 0)
+
+
+def test_more_words_than_a_portion(
+    theirs: Golden, embedder: Embedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo.bilm.model.WORDS_AT_ONCE", 2)
+    for suffix in (".npz", ".parquet", ".hdf5"):
+        embed_words(embedder, tmp_path / f"tokens{suffix}", SINGLE_WORDS)
+    wanted = expected(theirs, SINGLE_WORDS)
+    with h5py.File(tmp_path / "tokens.hdf5") as file:
+        np.testing.assert_allclose(file["embedding"][()], wanted, **CLOSE)  # pyright: ignore
+    with np.load(tmp_path / "tokens.npz") as found:
+        np.testing.assert_allclose(found["vectors"], wanted, **CLOSE)
+    table = parquet.read_table(tmp_path / "tokens.parquet").to_pydict()
+    np.testing.assert_allclose(np.array(table["vector"]), wanted, **CLOSE)
+
+
+def test_a_model_of_words_tells_what_it_does_not_know(tmp_path: Path) -> None:
+    theirs = golden(words=[*SPECIAL, "the", "cat"])
+    embedder = Embedder.from_pretrained(theirs.write(tmp_path / "model"))
+    embed_words(embedder, tmp_path / "t.npz", ["cat", "<UNK>"])
+    with np.load(tmp_path / "t.npz") as found:
+        np.testing.assert_array_equal(found["vectors"], theirs.weights["embedding"][[4, 2]])
+    with pytest.raises(UserError, match=r"1 of 2 words are unknown.*'zebra'"):
+        embed_words(embedder, tmp_path / "u.npz", ["cat", "zebra"])
+    assert not (tmp_path / "u.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("t.npz", [], "at least one word"),
+        ("t.npz", ["a", " b"], "without white space around them; got ' b'"),
+        ("t.npz", ["a\nb"], "without white space"),
+        ("t.npz", "nowhere.txt", r"nowhere\.txt"),
+        ("t.txt", ["a"], "ends in one of .npz, .parquet, .h5, .hdf5"),
+        ("there.hdf5", ["a"], r"there\.txt, where the words would go, exists already"),
+    ],
+)
+def test_mistakes_are_told(
+    embedder: Embedder, tmp_path: Path, name: str, words: Any, message: str
+) -> None:
+    (tmp_path / "there.txt").write_text("kept")
+    with pytest.raises(UserError, match=message):
+        embed_words(embedder, tmp_path / name, words)
+    assert (tmp_path / "there.txt").read_text() == "kept"
+
+
+def test_the_458_vectors_that_the_originals_stored(tmp_path: Path) -> None:
+    data = os.environ.get("ELMO_DATA")
+    if data is None:
+        pytest.skip("set ELMO_DATA to a folder with elmo_fixtures to compare with the originals")
+    folder = Path(data) / "elmo_fixtures" / "allennlp"
+    embedder = Embedder.from_official(folder / "options.json", folder / "lm_weights.hdf5")
+    embed_words(embedder, tmp_path / "tokens.hdf5", folder / "vocab_test.txt")
+    with (
+        h5py.File(tmp_path / "tokens.hdf5") as ours,
+        h5py.File(folder / "elmo_token_embeddings.hdf5") as stored,
+    ):
+        found, wanted = ours["embedding"][()], stored["embedding"][()]  # pyright: ignore
+    assert found.shape == (458, 16)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_work_on_words_that_fails_leaves_nothing(
+    embedder: Embedder, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Iterator[Array]:
+        yield np.zeros((1, 4), np.float32)
+        raise UserError("out of luck")
+
+    monkeypatch.setattr(files, "token_vectors", fails)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(UserError, match="out of luck"):
+        embed_words(embedder, tmp_path / f"t{suffix}", ["a", "b"])
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_files_of_words_are_read_back_and_not_overwritten(
+    theirs: Golden, embedder: Embedder, tmp_path: Path, suffix: str
+) -> None:
+    path = embed_words(embedder, tmp_path / f"t{suffix}", SINGLE_WORDS).path
+    loaded = load_vectors(path)
+    if suffix != ".npy":  # one array, which holds no text
+        assert (loaded.texts, loaded.words) == (SINGLE_WORDS, [[word] for word in SINGLE_WORDS])
+    np.testing.assert_allclose(loaded.vectors, expected(theirs, SINGLE_WORDS), **CLOSE)
+    with pytest.raises(UserError, match="exists already"):
+        check_vector_file(path, words=True)
+    assert (tmp_path / "t.txt").exists() == (suffix in (".h5", ".hdf5"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in Unicode only")
-def test_a_name_that_is_not_utf8(source: Path) -> None:
+def test_a_name_that_is_not_utf8(embedder: Embedder, tmp_path: Path) -> None:
     for suffix in (".npz", ".parquet", ".h5"):
-        path = write(source, f"\udcff{suffix}").path
-        assert load_vectors(path).texts == TEXTS
+        path = tmp_path / f"\udcff{suffix}"
+        embed_words(embedder, path, SINGLE_WORDS)
+        assert load_vectors(path).texts == SINGLE_WORDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +53,21 @@ def test_all_layers_from_two_paths(theirs: Golden, files: tuple[Path, Path], as_
     for text, layers in zip(SENTENCES, found, strict=True):
         np.testing.assert_allclose(layers, theirs.read(text)[0], **CLOSE)
     assert embedder.model.vocabulary.words == ("<S>", "</S>", "<UNK>")
+
+
+def test_stored_vectors_stand_for_their_words(
+    theirs: Golden, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    words, stored = tmp_path / "model" / "vocab.txt", tmp_path / "tokens.hdf5"
+    table = np.arange(16, dtype=np.float32).reshape(4, 4)
+    with h5py.File(stored, "w") as file:
+        file["embedding"] = table
+    embedder = Embedder.from_official(*files, vocabulary=words, token_vectors=stored)
+    (found,) = embedder.encode([["cat", "sat"]], output="tokens", layer=0)
+    np.testing.assert_array_equal(found[0], np.tile(table[0], 2))
+    np.testing.assert_allclose(found[1, :4], theirs.token("sat"), **CLOSE)
+    with pytest.raises(UserError, match="need the vocabulary of their rows"):
+        Embedder.from_official(*files, token_vectors=stored)
 
 
 def test_settings_are_those_of_any_other_model(files: tuple[Path, Path], tmp_path: Path) -> None:

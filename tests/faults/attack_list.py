@@ -618,9 +618,12 @@ def models() -> Iterator[Attack]:
                 (folder / "m" / file).unlink(missing_ok=True)
                 (folder / "m" / file).symlink_to(folder / "README.md")
 
-            for what, change in (("is a pipe", pipe), ("leads out", linked)):
-                title = f"{file} {what}: elmo {name}"
-                yield Attack(group, title, line(name), change, expect="clear error")
+            pipe_title, link_title = (
+                f"{file} is a pipe: elmo {name}",
+                f"{file} leads out: elmo {name}",
+            )
+            yield Attack(group, pipe_title, line(name), pipe, expect="clear error")
+            yield Attack(group, link_title, line(name), linked, expect="clear error")
     for file in ("classifier.json", "linear.safetensors", "bilm/config.json"):
 
         def pipe_in_classifier(folder: Path, file: str = file) -> None:
@@ -831,6 +834,7 @@ def folders() -> Iterator[Attack]:
     for file in ("README.md", "notes/keep.txt", "v.npz", "w.txt", "."):
         for name, argv in {
             "embed": ["embed", "corpus.txt", "--model", "m", "--out"],
+            "embed --words": ["embed", "--words", "--model", "m", "--out"],
             "static": ["static", "corpus.txt", "--dim", "4", "--min-count", "1", "--out"],
             "convert": ["convert", "m", "--to", "official"],
             "classify evaluate": ["classify", "evaluate", "labelled.csv", "--model", "c", "--out"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -11,16 +12,16 @@ import pytest
 import torch
 
 from elmo.bilm.model import BiLM
-from elmo.official.format import load_official, read_words
-from elmo.official.verify import read_slots, verify_activations
-from elmo.text.batching import WordTable, pack_texts
+from elmo.official.format import load_official
+from elmo.official.verify import read_slots, verify_activations, verify_tokens
+from elmo.text.batching import pack_texts
 
 SETS = {"allennlp": "sentences.json", "bilm_tf": "lm_embeddings_sentences.json"}
 TOLERANCE = 2e-6
 
 
-def load(folder: Path) -> BiLM:
-    return load_official(folder / "options.json", folder / "lm_weights.hdf5")[0]
+def load(folder: Path, **options: Any) -> BiLM:
+    return load_official(folder / "options.json", folder / "lm_weights.hdf5", **options)[0]
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -66,9 +67,15 @@ def test_verify_finds_the_same(originals: Path, name: str) -> None:
 
 def test_the_458_token_vectors(originals: Path) -> None:
     folder = originals / "allennlp"
-    words, model = read_words(folder / "vocab_test.txt"), load(folder)
-    table = WordTable.of(words, model.vocabulary, spelled=True)
-    with torch.no_grad(), h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
-        found = model.token_layer(table.select(np.arange(len(words)))).numpy()
-        assert found.shape == (458, 16)
-        np.testing.assert_allclose(found, file["embedding"][()], rtol=0, atol=TOLERANCE)
+    words = folder / "vocab_test.txt"
+    (found,) = verify_tokens(load(folder), words, folder / "elmo_token_embeddings.hdf5")
+    assert (found.layer, found.direction, found.words) == (0, "both", 458)
+    assert found.within(TOLERANCE)
+
+
+def test_the_token_vectors_take_the_place_of_the_cnn(originals: Path) -> None:
+    folder = originals / "allennlp"
+    stored = load(folder, token_vectors=folder / "elmo_token_embeddings.hdf5")
+    slots = read_slots(folder / SETS["allennlp"])
+    expected = [folder / f"lm_embeddings_{slot}.hdf5" for slot in range(3)]
+    assert all(one.within(TOLERANCE) for one in verify_activations(stored, slots, expected))

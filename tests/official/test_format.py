@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -18,7 +19,7 @@ from elmo.bilm.model import BiLM
 from elmo.config import to_json
 from elmo.errors import ConfigError, UserError
 from elmo.language_model import describe, open_model
-from elmo.official.format import config_of, names_of, options_of, read_options
+from elmo.official.format import config_of, load_official, names_of, options_of, read_options
 from elmo.text.batching import pack_texts
 
 LONG = "x" * 47
@@ -163,6 +164,41 @@ def test_a_model_of_words_needs_its_own_vocabulary(
     theirs.vocabulary = words
     with pytest.raises(UserError, match=message):
         load(theirs, tmp_path / "model")
+
+
+def test_stored_token_vectors_are_used_and_other_words_spelled(tmp_path: Path) -> None:
+    theirs = golden()
+    theirs.vocabulary = ["cat", "<UNK>", "雨"]
+    folder = theirs.write(tmp_path / "model")
+    table = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
+        file["embedding"] = table
+    files = (folder / "options.json", folder / "weights.hdf5")
+    stored = load_official(*files, token_vectors=tmp_path / "tokens.hdf5")[0]
+    text = ["cat", "unseen", "<UNK>", "雨"]
+    tokens, plain = layers(stored, text)[0, :, :4], theirs.read(text)[0][0, :, :4]
+    assert np.array_equal(tokens[[0, 3]], table[[0, 2]])
+    np.testing.assert_allclose(tokens[1:3], plain[1:3], rtol=0, atol=5e-6)
+    assert "token_layer.vectors" not in stored.state_dict()
+    with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
+        file["embedding"] = table[:2]
+    with pytest.raises(UserError, match=r"embedding is \(2, 4\) of float32, expected \(3, 4\)"):
+        load_official(*files, token_vectors=tmp_path / "tokens.hdf5")
+
+
+def test_stored_token_vectors_of_the_model_itself_change_nothing(tmp_path: Path) -> None:
+    theirs = golden()
+    theirs.vocabulary = ["cat", "<S>", "</S>", "雨", "x" * 60]
+    folder = theirs.write(tmp_path / "model")
+    with h5py.File(tmp_path / "tokens.hdf5", "w") as file:
+        vectors = np.array([theirs.token(word) for word in theirs.vocabulary])
+        file["embedding"] = vectors.astype(np.float32)
+    stored = load_official(
+        folder / "options.json", folder / "weights.hdf5", token_vectors=tmp_path / "tokens.hdf5"
+    )[0]
+    for sentence in SENTENCES:
+        expected = theirs.read(sentence)[0]
+        np.testing.assert_allclose(layers(stored, sentence), expected, rtol=0, atol=5e-6)
 
 
 def test_a_model_without_softmax_says_so(tmp_path: Path) -> None:

@@ -15,14 +15,16 @@ with all words before it (forward) and all words after it (backward).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
@@ -40,13 +42,14 @@ from elmo.bilm.softmax import FullSoftmax, SampledSoftmax, build_output
 from elmo.bilm.tokens import TokenLayer
 from elmo.errors import UserError
 from elmo.runtime import after_fork_in_child, machine_memory
-from elmo.text.batching import Batch, pack_texts
+from elmo.text.batching import Batch, WordTable, pack_texts
 from elmo.text.vocabulary import Vocabulary
 
 FEW_TEXTS = 4
 """Up to this many texts, both directions run in one loop: a layer of 32 steps takes 7.2 ms instead
 of 14.2 with one thread per direction. From eight texts on threads win (docs/experiments.md)."""
 MANY_TOKENS = 1 << 16  # of a larger batch, a very long text, it is checked that memory suffices
+WORDS_AT_ONCE = 1024  # how many words `token_vectors` computes at a time
 
 
 class BiLMState(NamedTuple):
@@ -375,6 +378,15 @@ class BiLM(nn.Module):
         finally:
             for table in tables:
                 table.sparse = False
+
+
+@torch.no_grad()
+def token_vectors(model: BiLM, words: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+    """Layer 0 of words by themselves: yields (up to 1,024 words, width) until all are done."""
+    table = WordTable.of(words, model.vocabulary, spelled=model.config.spelled)
+    for first in range(0, len(words), WORDS_AT_ONCE):
+        chunk = table.select(np.arange(first, min(first + WORDS_AT_ONCE, len(words))))
+        yield model.token_layer(chunk.to(model.device)).float().cpu().numpy()
 
 
 # Both directions at the same time: one thread each, forward and backward through the graph.

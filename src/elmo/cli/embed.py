@@ -11,6 +11,7 @@ from elmo.cli.display import ProgressDisplay, embedding_progress, print_concorda
 from elmo.cli.main import Arguments, Command
 from elmo.embed.config import EncodeConfig, NeighbourConfig
 from elmo.errors import UserError
+from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig
 
 SOURCES = "Files with one text per line or row, patterns, folders, addresses, '-', ag_news, hf:…"
@@ -22,12 +23,14 @@ def embed_command() -> Command:
 
         elmo embed texts.txt --out vectors.npz
         elmo embed ag_news:test --out words.h5 --output tokens --layer all --model runs/news
-        elmo embed words.txt --out words.csv --layer 0 --tokenizer whitespace
+        elmo embed --words --out vocabulary.hdf5 --model runs/news
 
-        SOURCE ...  {SOURCES} Blank lines are skipped.
+        [SOURCE ...]  {SOURCES} Blank lines are skipped.
         --out FILE  File to write: .npz, .parquet, .h5, .hdf5, or for other programs .npy, .csv,
             .tsv (required).
         --fresh  Start over: delete what an unfinished job has left.
+        --words  Write vectors of words without context: those of a vocabulary file (one word per
+            line), or the model's. With .h5 or .hdf5 in the layout of official programs.
         --engine local|ray=local  ray: the cluster at $RAY_ADDRESS, or this machine's cores (extra:
             ray); reads fsspec addresses (s3://…), writes a folder of Parquet files.
 
@@ -45,22 +48,39 @@ def embed_command() -> Command:
 
 
 def run_embed(args: Arguments) -> int:
-    from elmo.embed.files import check_vector_file, embed_text
+    from elmo.embed.files import check_vector_file, embed_text, embed_words
     from elmo.runtime import set_device
 
-    if args.engine == "ray":
+    # A word alone is neither read nor pooled: no setting may seem to change that.
+    if args.words and (args.encode != EncodeConfig() or args.read != ReadOptions()):
+        raise UserError(
+            "--words writes the vectors of single words, so settings of how texts are read and "
+            "pooled have no meaning; leave them out"
+        )
+    if args.words and len(args.sources) > 1:
+        raise UserError("--words takes one vocabulary file, or none for the model's own words")
+    if args.engine == "ray" and not args.words:
         return _embed_with_ray(args)
-    if not Path(f"{args.out}.unfinished").exists():
-        check_vector_file(args.out)
+    if args.words or not Path(f"{args.out}.unfinished").exists():
+        check_vector_file(args.out, words=args.words)
     set_device(args.device, args.threads)
     embedder = main.open_embedder(args)
     with ProgressDisplay("reading", quiet=args.quiet) as display:
-        written = embed_text(
-            embedder, args.sources, args.out, args.encode, read=args.read, fresh=args.fresh,
-            progress=embedding_progress(display),
-        )  # fmt: skip
-    if args.json:
+        progress = embedding_progress(display, "words" if args.words else "texts")
+        if args.words:
+            vocabulary = args.sources[0] if args.sources else None
+            written = embed_words(embedder, args.out, vocabulary, progress=progress)
+        else:
+            written = embed_text(
+                embedder, args.sources, args.out, args.encode, read=args.read, fresh=args.fresh,
+                progress=progress,
+            )  # fmt: skip
+    if args.json and args.words:
+        print_json({"path": str(args.out), "words": written.texts, "dim": written.dim})
+    elif args.json:
         print_json({**asdict(written), "path": str(args.out)})
+    elif args.words:
+        say(f"{args.out}: one vector of {written.dim:,} numbers for {written.texts:,} words")
     else:
         each = "text" if args.encode.output == "pooled" else "word"
         empty = f"; {len(written.empty)} without words" if written.empty else ""

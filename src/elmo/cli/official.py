@@ -93,13 +93,16 @@ def verify_command() -> Command:
 
         elmo verify elmo_small --expected activations.hdf5 --sentences sentences.txt
         elmo verify elmo_small --expected slot0.hdf5 slot1.hdf5 --sentences slots.json
+        elmo verify elmo_small --expected token_vectors.hdf5 --vocabulary vocab.txt
 
         MODEL  A model folder of any format, or a name.
         --expected FILE ...  HDF5 files, one per slot of sentences, with one array per text, named
             0, 1, …: its top layer (2, words, width) or all layers (1 + layers, words, 2 * width)
             (required).
         --sentences FILE  Tokenized texts: one per line, or JSON with one list of sentences per
-            slot, each a string or a list of words (required).
+            slot, each a string or a list of words.
+        --vocabulary FILE  Instead of sentences: the words whose token vectors are stored, one per
+            line.
         --start carry|zero=carry  carry: a text starts from the final state of the text before it
             in its slot, as in the original programs; zero: from zero.
         --tolerance X=2e-6  The largest difference that counts as equal.
@@ -110,11 +113,20 @@ def verify_command() -> Command:
 def run_verify(args: Arguments) -> int:
     """Print the largest difference per layer and direction, and whether all are small."""
     from elmo.language_model import open_model
-    from elmo.official.verify import read_slots, verify_activations
+    from elmo.official.verify import read_slots, verify_activations, verify_tokens
 
+    if (args.sentences is None) == (args.vocabulary is None):
+        raise UserError(
+            "use either --sentences, for activations of texts, or --vocabulary, for token vectors"
+        )
+    if args.vocabulary is not None and len(args.expected) != 1:
+        raise UserError(f"expected one file of token vectors, got {len(args.expected)}")
     model = open_model(args.model).model
-    slots = read_slots(args.sentences)
-    differences = verify_activations(model, slots, args.expected, args.start)
+    if args.vocabulary is not None:
+        differences = verify_tokens(model, args.vocabulary, args.expected[0])
+    else:
+        slots = read_slots(args.sentences)
+        differences = verify_activations(model, slots, args.expected, args.start)
     holds = all(difference.within(args.tolerance) for difference in differences)
     if args.json:
         told = [asdict(difference) for difference in differences]

@@ -15,6 +15,9 @@ npy      the rows of vectors alone, as in npz
 csv, tsv text, word (tokens), then a column per number; for other programs, see `embed/tables.py`
 h5       "0", "1", …: one dataset per text, (dim,) or (words, dim), for all layers (layers, …);
          "sentences": the texts; "words": the words of each as a JSON list
+
+`embed_words` writes one vector per word: npz with vectors and words, Parquet with word and vector,
+HDF5 with "embedding" as the original programs read it and the words in a .txt file next to it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -38,7 +42,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo.bilm.model import BiLM, BiLMState
+from elmo.bilm.model import BiLM, BiLMState, token_vectors
 from elmo.config import Json, to_json
 from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import (
@@ -54,6 +58,7 @@ from elmo.embed.embedder import (
 from elmo.errors import UserError
 from elmo.files import (
     MARK,
+    atomic_write,
     claim_folder,
     explained,
     locked,
@@ -62,12 +67,16 @@ from elmo.files import (
     remove_leftovers,
     sync,
     write_json,
+    write_text,
+    writing,
 )
 from elmo.language_model import UnknownWords
 from elmo.model_folder import load_tensors, save_tensors
+from elmo.official.format import DATASET, read_any_words
 from elmo.runtime import require_extra
 from elmo.text.config import ReadOptions
 from elmo.text.sources import read_documents, resolve
+from elmo.text.vocabulary import UNKNOWN
 from elmo.training.checkpoint import check_same_job
 
 SUFFIXES = (".npz", ".parquet", ".h5", ".hdf5", ".npy", ".csv", ".tsv")
@@ -88,18 +97,23 @@ class EmbeddedFile:
     unknown_rate: float | None = None  # of the words; None if the model has no vocabulary
 
 
-def check_vector_file(path: Path) -> None:
-    """Raise a `UserError` if a file of this name cannot be written."""
+def check_vector_file(path: Path, *, words: bool = False) -> None:
+    """Raise a `UserError` if a file of this name cannot be written, of texts or single words."""
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path}: expected a name that ends in one of {', '.join(SUFFIXES)}")
+    is_h5, names = path.suffix in (".h5", ".hdf5"), path.with_suffix(".txt")
     if path.suffix == ".parquet":
         require_extra("pyarrow", "parquet")
-    elif path.suffix in (".h5", ".hdf5"):
+    elif is_h5:
         require_extra("h5py", "official")
     # Of a process that was killed while it removed its journal: the file may be whole by then.
     remove_leftovers(path.parent, f"{path.name}.unfinished")
     if path.exists():
         raise UserError(f"{path} exists already; delete it, or choose another name")
+    if words and is_h5 and names.exists():
+        raise UserError(
+            f"{names}, where the words would go, exists already; delete it, or choose another name"
+        )
 
 
 # Texts.
@@ -378,6 +392,9 @@ def write_columns(path: Path, suffix: str, columns: Columns) -> None:
 def _write_h5(path: Path, columns: Columns) -> None:
     h5py: Any = require_extra("h5py", "official")
     with h5py.File(path, "w") as file:
+        if "texts" not in columns:
+            file[DATASET] = columns["vectors"]
+            return
         pooled, texts = "offsets" not in columns, len(columns["lengths"])
         file.attrs["output"] = "pooled" if pooled else "tokens"
         sentences = file.create_dataset("sentences", texts, dtype=h5py.string_dtype("utf-8"))
@@ -394,13 +411,14 @@ def _write_h5(path: Path, columns: Columns) -> None:
 
 def _chunks(columns: Columns) -> Iterator[tuple[int, list[str], list[str], Vectors]]:
     """Index of the first text, texts, words and rows, about TOKENS_PER_CHUNK words at a time."""
-    ends, start = np.cumsum(columns["lengths"]), 0
+    lengths = columns.get("lengths", np.ones(len(columns["vectors"]), np.int64))
+    ends, start = np.cumsum(lengths), 0
     while start < len(ends):
         before = int(ends[start - 1]) if start else 0
         end = max(start + 1, int(np.searchsorted(ends, before + TOKENS_PER_CHUNK)))
         first, last = (before, int(ends[end - 1])) if "offsets" in columns else (start, end)
         words = list(strings(columns, "word", start, end))
-        texts = list(strings(columns, "text", start, end))
+        texts = list(strings(columns, "text", start, end)) if "texts" in columns else []
         yield start, texts, words, np.asarray(columns["vectors"][first:last])
         start = end
 
@@ -416,11 +434,13 @@ def _utf8(text: str) -> bytes:
 def vector_table(
     ids: Sequence[int], texts: Sequence[str], words: Sequence[str], rows: Vectors, *, pooled: bool
 ) -> Any:
-    """Texts, their words as JSON and their vectors as an Arrow table."""
+    """Texts, their words as JSON and their vectors as an Arrow table; or single words, no texts."""
     pa: Any = require_extra("pyarrow", "parquet")
     vectors = pa.array(rows.ravel(), pa.float32())
     for size in reversed(rows.shape[1:]):
         vectors = pa.FixedSizeListArray.from_arrays(vectors, size)
+    if not texts:
+        return pa.table({"word": pa.array(words, pa.string()), "vector": vectors})
     tokens: list[list[str]] = [json.loads(text) for text in words]
     if not pooled:
         offsets = pa.array(_offsets([len(text) for text in tokens]), pa.int64())
@@ -433,6 +453,74 @@ def vector_table(
             "vector": vectors,
         }
     )
+
+
+# Single words.
+
+
+def embed_words(
+    embedder: Embedder,
+    out: Path | str,
+    words: Path | str | Sequence[str] | None = None,
+    *,
+    progress: Listener | None = None,
+) -> EmbeddedFile:
+    """Write the token layer's vectors of single words, without context.
+
+    Official programs and `Embedder.from_official` read an `out` of .hdf5 or .h5. `words` are a file
+    with one per line, or the words; default: the model's own.
+    """
+    out, model = Path(out), embedder.model
+    check_vector_file(out, words=True)
+    if words is None:
+        words = model.vocabulary.words
+    else:
+        words = read_any_words(Path(words)) if isinstance(words, Path | str) else words
+        _check_words(words, model)
+    pace = None if progress is None else Pace(progress, len(words))
+    shape, done = (len(words), model.config.width), 0
+    encoded = [_utf8(word) for word in words]
+    # The vectors of a large vocabulary take gigabytes: they go to a file until all are there.
+    with (
+        writing(out),
+        atomic_write(out) as temporary,
+        tempfile.TemporaryFile(dir=out.parent) as file,
+    ):
+        vectors = np.memmap(file, "<f4", "w+", shape=shape)
+        for chunk in token_vectors(model, words):
+            vectors[done : done + len(chunk)] = chunk
+            done += len(chunk)
+            if pace is not None:
+                pace.add(len(chunk), len(chunk))
+        columns = {
+            "vectors": vectors,
+            "words": np.frombuffer(b"".join(encoded), np.uint8),
+            "word_offsets": _offsets([len(word) for word in encoded]),
+        }
+        write_columns(temporary, out.suffix, columns)
+        if out.suffix in (".h5", ".hdf5"):
+            write_text(out.with_suffix(".txt"), "".join(f"{word}\n" for word in words))
+    return EmbeddedFile(out, len(words), len(words), model.config.width)
+
+
+def _check_words(words: Sequence[str], model: BiLM) -> None:
+    if not words:
+        raise UserError("expected at least one word whose vector is to be written; got none")
+    for word in words:
+        if not word or word != word.strip() or "\n" in word or "\t" in word:
+            raise UserError(f"expected words without white space around them; got {word!r:.80}")
+    if model.config.spelled:
+        return
+    # A model of words would give all others the vector of the unknown word.
+    ids, unknown_word = model.vocabulary.encode(words).tolist(), model.vocabulary.words[UNKNOWN]
+    pairs = zip(words, ids, strict=True)
+    unknown = [word for word, idx in pairs if idx == UNKNOWN and word != unknown_word]
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:5]))
+        raise UserError(
+            f"{len(unknown):,} of {len(words):,} words are unknown to this model, which reads no "
+            f"characters: {shown}; leave them out, or use its own vocabulary"
+        )
 
 
 # Reading.
@@ -455,7 +543,8 @@ class LoadedVectors(NamedTuple):
 def load_vectors(path: Path | str) -> LoadedVectors:
     """Read a file that `elmo embed` wrote, or a folder of Parquet files that it wrote with Ray.
 
-    A .npy file holds vectors alone, so that its texts and words are empty.
+    In a file of single words (`elmo embed --words`) every word is a text. A .npy file holds vectors
+    alone, so that its texts and words are empty.
 
     Example:
         >>> texts, words, vectors = load_vectors("vectors.npz")
@@ -484,20 +573,27 @@ def load_vectors(path: Path | str) -> LoadedVectors:
 def _load_npz(path: Path) -> LoadedVectors:
     with np.load(path, allow_pickle=False) as file:
         columns: Columns = {name: file[name] for name in file.files}
-    vectors = columns["vectors"]
+    words, vectors = list(strings(columns, "word")), columns["vectors"]
+    if "texts" not in columns:
+        return LoadedVectors(words, [[word] for word in words], vectors)
     if "offsets" in columns:
         vectors = unstack_rows(vectors, columns["lengths"])
-    words = [json.loads(text) for text in strings(columns, "word")]
-    return LoadedVectors(list(strings(columns, "text")), words, vectors)
+    texts = list(strings(columns, "text"))
+    return LoadedVectors(texts, [json.loads(text) for text in words], vectors)
 
 
 def _load_parquet(path: Path) -> LoadedVectors:
     pa: Any = require_extra("pyarrow", "parquet")
     parquet: Any = require_extra("pyarrow.parquet", "parquet")
     with path.open("rb") as stream:
-        table = parquet.read_table(stream).sort_by("id")
+        table = parquet.read_table(stream)
     pooled = pa.types.is_fixed_size_list(table.schema.field("vector").type)
-    texts, words = table["text"].to_pylist(), table["tokens"].to_pylist()
+    if "word" in table.column_names:
+        texts = table["word"].to_pylist()
+        words = [[word] for word in texts]
+    else:
+        table = table.sort_by("id")
+        texts, words = table["text"].to_pylist(), table["tokens"].to_pylist()
     values, shape, lengths = table["vector"].combine_chunks(), list[int](), np.zeros(0, np.int64)
     if not pooled:
         lengths, values = np.diff(values.offsets.to_numpy()), values.flatten()
@@ -511,6 +607,9 @@ def _load_parquet(path: Path) -> LoadedVectors:
 def _load_h5(path: Path) -> LoadedVectors:
     h5py: Any = require_extra("h5py", "official")
     with h5py.File(path) as file:
+        if DATASET in file:
+            names = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+            return LoadedVectors(names, [[word] for word in names], file[DATASET][()])
         texts: list[str] = [text.decode() for text in file["sentences"]]
         words = [json.loads(text) for text in file["words"]]
         vectors: list[Vectors] = [file[str(idx)][()] for idx in range(len(texts))]

@@ -18,7 +18,7 @@ LONGEST_FIELD = 1 << 24
 
 
 def write_table(path: Path, suffix: str, columns: Columns) -> None:
-    """Write the columns row by row.
+    """Write the columns of texts, or of single words, row by row.
 
     In a .csv or .tsv file, `id` is the index of the text; numbers are written so that they read as
     the same float32 again. Layers are side by side: all numbers of layer 0 first.
@@ -33,6 +33,11 @@ def write_table(path: Path, suffix: str, columns: Columns) -> None:
     with path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as stream:
         delimiter = "\t" if suffix == ".tsv" else ","
         writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+        if "texts" not in columns:
+            writer.writerow(["word", *numbers])
+            for word, row in zip(strings(columns, "word"), rows, strict=True):
+                writer.writerow([word, *_shortest(row)])
+            return
         pooled = "offsets" not in columns
         writer.writerow(["id", *(["text"] if pooled else ["text", "word"]), *numbers])
         row = 0
@@ -60,9 +65,12 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]], Any]:
         reader = csv.reader(stream, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
         names = next(reader, list[str]())
         count = sum(name in ("id", "text", "word") for name in names)
-        if names[:count] not in (["id", "text"], ["id", "text", "word"]):
+        if names[:count] not in (["word"], ["id", "text"], ["id", "text", "word"]):
             raise UserError(f"{path}: expected columns id, text and v0, v1, … as elmo embed writes")
         lines = [(row[:count], np.array(row[count:], np.float32)) for row in reader]
+    if names[:count] == ["word"]:
+        words = [head[0] for head, _ in lines]
+        return words, [[word] for word in words], np.stack([vector for _, vector in lines])
     if count == 2:
         return [head[1] for head, _ in lines], [], np.stack([vector for _, vector in lines])
     texts, words, vectors = list[str](), list[list[str]](), list[Any]()

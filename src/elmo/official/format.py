@@ -17,25 +17,29 @@ from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, CharacterConfig, SoftmaxConfig
 from elmo.bilm.model import BiLM
+from elmo.bilm.tokens import TokenLayer
 from elmo.config import Json, check, from_json, to_json
 from elmo.errors import ConfigError, UserError
 from elmo.files import atomic_folder, read_json, read_text, write_json, write_text
 from elmo.model_folder import ModelDescription, model_tensors, require_inside, without_weights
 from elmo.official.hdf5 import Datasets, opened, read_numbers, require_readable, shape_and_type
 from elmo.runtime import require_extra
+from elmo.text.batching import Words
 from elmo.text.tokenizer import TokenizerConfig
 from elmo.text.vocabulary import (
     CHARACTER_IDS,
     LARGEST_FILE,
     ROW_LENGTH,
     SPECIAL_WORDS,
+    UNKNOWN,
     Vocabulary,
+    read_counts,
 )
 
 OPTIONS = "options.json"
 WEIGHTS = "weights.hdf5"
 VOCABULARY = "vocab.txt"
-DATASET = "embedding"  # the dataset of word vectors, in a word model
+DATASET = "embedding"  # the dataset of word vectors, in a word model or in a file of token vectors
 STAGE = "official"  # where our config.json keeps the options an official model came with
 OURS = "elmo"  # where options.json keeps our tokenizer; the original programs ignore it
 Array = NDArray[np.float32]
@@ -390,6 +394,12 @@ def read_words(path: Path) -> list[str]:
     return words
 
 
+def read_any_words(path: Path) -> list[str]:
+    """The words of an official vocabulary file or of our vocabulary.txt, which adds counts."""
+    first_line = read_text(path, LARGEST_FILE).partition("\n")[0]
+    return read_counts(path)[0] if "\t" in first_line else read_words(path)
+
+
 def _read_vocabulary(config: BiLMConfig, path: Path | None, options: Path) -> Vocabulary:
     words = [] if path is None else read_words(path)
     if config.spelled:
@@ -415,6 +425,7 @@ def load_official(
     options: Path | str,
     weights: Path | str,
     vocabulary: Path | str | None = None,
+    token_vectors: Path | str | None = None,
 ) -> tuple[BiLM, TokenizerConfig, Json]:
     """Build the network from official files; also return tokenizer settings and a config.
 
@@ -436,6 +447,10 @@ def load_official(
     with without_weights():
         model = BiLM(config, known)
     model.load_state_dict(tensors, assign=True)
+    if token_vectors is not None:
+        if words is None:
+            raise UserError(f"{token_vectors}: token vectors need the vocabulary of their rows")
+        _store_tokens(model, words, Path(token_vectors))
     return model, _tokenizer_of(content), {STAGE: {"options": content}}
 
 
@@ -530,3 +545,60 @@ def _projects_nothing(config: BiLMConfig, tensors: Mapping[str, Tensor]) -> bool
         return False
     identity = torch.equal(tensors["token_layer.projection.weight"], torch.eye(config.width))
     return identity and not tensors["token_layer.projection.bias"].any()
+
+
+# Token vectors stored for a fixed vocabulary.
+
+
+class StoredTokens(TokenLayer):
+    """A token layer that looks up the vectors of some words and spells all others.
+
+    For embedding, not for training: the table is neither a parameter nor saved.
+    """
+
+    def __init__(self, model: BiLM, vectors: Tensor, stored: Tensor) -> None:
+        with without_weights():
+            super().__init__(model.config, model.vocabulary)
+        self.characters = model.token_layer.characters
+        self.projection = model.token_layer.projection
+        self.register_buffer("vectors", vectors, persistent=False)  # (vocabulary, width)
+        self.register_buffer("stored", stored, persistent=False)  # (vocabulary,), bool
+
+    def forward(self, words: Words) -> Tensor:
+        vectors = self.get_buffer("vectors")[words.ids]
+        others = (~self.get_buffer("stored")[words.ids]).nonzero()[:, 0]
+        if len(others):
+            spellings = None if words.spellings is None else words.spellings[others]
+            vectors[others] = super().forward(Words(words.ids[others], spellings))
+        return vectors
+
+
+def _store_tokens(model: BiLM, vocabulary: Path, file: Path) -> None:
+    if model.config.input != "characters":
+        raise UserError(f"{file}: stored token vectors are for models that read characters")
+    words = read_words(vocabulary)
+    vectors = read_token_vectors(file, len(words), model.config.width)
+    ids = torch.from_numpy(model.vocabulary.encode(words))
+    table = torch.zeros(len(model.vocabulary), model.config.width)
+    stored = torch.zeros(len(model.vocabulary), dtype=torch.bool)
+    table[ids], stored[ids] = torch.from_numpy(vectors), True
+    stored[UNKNOWN] = False  # the id of every word that is not in the file
+    model.token_layer = StoredTokens(model, table, stored)
+
+
+def read_token_vectors(path: Path, words: int, width: int) -> Array:
+    """Read (words, width) from a file that holds the one dataset `embedding`."""
+    with opened(path) as datasets:
+        if list(datasets) != [DATASET]:
+            raise UserError(
+                f"{path}: expected the one dataset {DATASET!r} of token vectors, found "
+                f"{', '.join(sorted(datasets)[:5]) or 'none'}"
+            )
+        shape, dtype = shape_and_type(datasets[DATASET])
+        if shape != (words, width) or dtype != "float32":
+            raise UserError(
+                f"{path}: {DATASET} is {shape} of {dtype}, expected {(words, width)} of float32: "
+                "one row per word of the vocabulary, as wide as the model's layers"
+            )
+        require_readable(path, datasets)
+        return read_numbers(datasets[DATASET])

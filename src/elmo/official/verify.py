@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.bilm.model import BiLM, BiLMState
+from elmo.bilm.model import BiLM, BiLMState, token_vectors
 from elmo.config import from_json
 from elmo.errors import UserError
 from elmo.files import read_json, read_text
+from elmo.official.format import read_token_vectors, read_words
 from elmo.official.hdf5 import opened, read_numbers, require_readable, shape_and_type
 from elmo.text.batching import pack_texts
 
@@ -23,7 +24,7 @@ LARGEST_FILE = 1 << 30
 Array = NDArray[np.float32]
 Slot = list[list[str]]  # texts, as words, that are read one after the other
 Start = Literal["carry", "zero"]
-Direction = Literal["forward", "backward"]
+Direction = Literal["forward", "backward", "both"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,18 @@ def verify_activations(
             for idx, (path, arrays) in enumerate(zip(expected, stored, strict=True)):
                 ours = layers[:, idx, : len(texts[idx])]
                 _compare(tally, ours, path, str(number), arrays[str(number)])
+    return tally.differences()
+
+
+def verify_tokens(model: BiLM, vocabulary: Path, expected: Path) -> tuple[Difference, ...]:
+    """Compare the token layer with stored vectors of a vocabulary's words."""
+    words = read_words(vocabulary)
+    theirs = read_token_vectors(expected, len(words), model.config.width)
+    tally = _Tally()
+    first = 0
+    for ours in token_vectors(model, words):
+        tally.add(0, "both", ours, theirs[first : first + len(ours)])
+        first += len(ours)
     return tally.differences()
 
 
