@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ def read_parts(
             for items in (train_items, test_items)
         )
         return LabelledParts(GENERATED, train, tested, tuple(test_items))
-    name = ", ".join(sources)
+    name = ", ".join(Path(source).name for source in sources)  # their folders are in the command
     if read is not None and read.ag_news_text != "description" and name.startswith("ag_news"):
         name += f", {read.ag_news_text}"
     if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
