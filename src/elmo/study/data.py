@@ -55,7 +55,7 @@ class LabelledParts:
 
 
 class PackedWords(NamedTuple):
-    """Words as indices: to look up 4 million words took each training on static vectors 4 s."""
+    """Words as indices: to look up millions took each training on static vectors seconds."""
 
     different: tuple[str, ...]
     indices: NDArray[np.int32]

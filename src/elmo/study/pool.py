@@ -98,7 +98,8 @@ def _compute(
     """One process and one thread per cell, so that one that dies takes no other with it."""
     import torch
 
-    # torch imports half of itself for its first optimizer: 2 s, here once rather than in each cell.
+    # torch imports half of itself for its first optimizer: a second or more,
+    # here once rather than in each cell.
     torch.optim.AdamW([torch.zeros(1)])
     context = process_context()
     running: dict[Connection, tuple[Cell, BaseProcess]] = {}
