@@ -61,6 +61,28 @@ def test_a_sum_of_layers_is_its_vectors(lengths: list[int], padding: int, seed: 
         torch.testing.assert_close(fixed.maximum(counts), by_word[2], rtol=0, atol=1e-12)
 
 
+@given(st.lists(st.integers(0, 70), min_size=1, max_size=4), st.integers(1, 3), st.integers(0, 99))
+def test_the_gradient_of_a_maximum_is_that_of_the_highest_word(
+    lengths: list[int], padding: int, seed: int
+) -> None:
+    """In single precision, where positions are found in a manner of its own."""
+    torch.manual_seed(seed)
+    counts = torch.tensor(lengths)
+    values = torch.randn(len(lengths), max(lengths) + padding, DIM, requires_grad=True)
+    highest = Vectors(values).maximum(counts)
+    expected = [text[:count].amax(0) if count else torch.zeros(DIM)
+                for text, count in zip(values, lengths, strict=True)]  # fmt: skip
+    torch.testing.assert_close(highest, torch.stack(expected), rtol=1e-4, atol=0)
+    (gradient,) = torch.autograd.grad(highest.sum(), values)
+    assert gradient.sum() == DIM * sum(count > 0 for count in lengths)
+    torch.testing.assert_close((gradient * values).sum(1), highest, rtol=0, atol=0)
+
+
+def test_the_maximum_of_what_became_nan_is_nan() -> None:
+    values = torch.full((1, 3, DIM), torch.nan, requires_grad=True)
+    assert Vectors(values).maximum(torch.tensor([2])).isnan().all()
+
+
 CLASSES, TASK_WORDS = 2, 7
 
 
@@ -117,6 +139,23 @@ def test_each_text_as_if_alone(settings: dict[str, Any]) -> None:
             together.task_ids[row : row + 1, :length],
         )
         torch.testing.assert_close(scores[row], network(alone)[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mix", ["average", "function"])
+def test_products_in_another_precision_are_nearly_the_same(mix: Any) -> None:
+    network, given = build(mix=MixConfig(mix=mix)).float(), texts([4, 3])
+    packed = given._replace(layers=PackedLayers.of(given.layers.float()))  # pyright: ignore
+    exact = network(packed)
+    network.multiply_in(torch.bfloat16)
+    rounded = network(packed)
+    assert rounded.dtype == exact.dtype
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
+    rounded.sum().backward()
+    assert network.hidden is not None
+    assert network.hidden.weight.grad is not None
+    network.multiply_in(None)
+    assert torch.equal(network(packed), exact)
 
 
 def test_dropout_follows_its_source_and_none_means_none() -> None:

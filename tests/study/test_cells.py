@@ -24,7 +24,7 @@ from elmo.static.contextual import contextual_vectors
 from elmo.static.train import StaticConfig, SvdConfig, svd_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.cells import Study, StudyBiLM, majority, tfidf, train
-from elmo.study.data import StaticFeatures
+from elmo.study.data import StaticFeatures, WithoutTaskIds
 from elmo.study.rows import (
     CANDIDATES,
     DISTILLED,
@@ -134,6 +134,34 @@ def test_few_rows_are_learned_until_the_loss_stops_falling() -> None:
 def test_task_embeddings_learn_by_themselves() -> None:
     cell = replace(CELL, steps=150)
     assert train(DATA, StaticFeatures(TEXTS, None), (1, 0), cell).test.accuracy.value > 0.9
+
+
+# What cells share is computed once, and is what each would have computed.
+
+
+def test_a_file_of_vectors_is_read_for_the_words_of_the_texts(tmp_path: Path) -> None:
+    words = ("water", "zebra", "bank", "loan")
+    vectors = StaticVectors(words, np.arange(8, dtype=np.float32).reshape(4, 2) + 1)
+    vectors.save(tmp_path / "mine.bin")
+    study = toy_study(tmp_path, word_vectors=(str(tmp_path / "mine.bin"),))
+    known = study.load_vectors("file-mine")
+    assert known.words == ("water", "bank", "loan")
+    read = [StaticFeatures(TEXTS, some, DATA.packed).read([1]) for some in (known, vectors)]
+    assert torch.equal(read[0].layers, read[1].layers)
+
+
+def test_texts_without_task_embeddings_have_the_shape_of_their_ids() -> None:
+    ids = WithoutTaskIds(DATA.words, TEXTS.task_vocabulary).task_ids([0, 3])
+    assert ids.shape == TEXTS.task_ids([0, 3]).shape
+    assert not ids.any()
+
+
+def test_cells_of_another_precision_are_not_used(tmp_path: Path) -> None:
+    keys = {
+        toy_study(tmp_path, precision=precision).key(replace(CELL, embedding="nothing"))
+        for precision in ("fp32", "bf16")
+    }
+    assert len(keys) == 2
 
 
 # Static vectors are those of the training texts, held-out ones left out.

@@ -60,6 +60,12 @@ def test_an_improvement_must_be_significant(with_elmo: float, p: float, agrees: 
     assert found == {"ELMo improves: Parts of speech": agrees}
 
 
+@pytest.mark.parametrize(("with_elmo", "words"), [(0.9, "50% fewer"), (0.78, "10% more")])
+def test_a_loss_is_called_more_errors(with_elmo: float, words: str) -> None:
+    (found,) = findings(results(table1=[improvement(0.8, with_elmo, 0.01)]))
+    assert f"{words} errors" in found["numbers"]
+
+
 def test_the_best_layer() -> None:
     first = verdicts(probes={"pos": probe("pos", [0.8, 0.9, 0.85])})
     assert first["The first layer knows parts of speech best"] is True

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmo.classify.config import NetworkConfig
-from elmo.embed.mix import LayerMix, PackedLayers, dropped
+from elmo.embed.mix import LayerMix, PackedLayers, dropped, product
 from elmo.text.vocabulary import UNKNOWN
 
 ATTENTION_HEADS = 4
@@ -57,6 +57,12 @@ class ClassifierNetwork(nn.Module):
         self.hidden = nn.Linear(self.pooling.output_dim, config.hidden) if config.hidden else None
         self.scores = nn.Linear(config.hidden or self.pooling.output_dim, classes)
 
+    def multiply_in(self, dtype: torch.dtype | None) -> None:
+        """Compute the large products, of the hidden layer and a learned function, in this dtype;
+        default: in that of the weights."""
+        for mix in self.mixes:
+            mix.compute_dtype = dtype
+
     @property
     def mixes(self) -> tuple[LayerMix, ...]:
         """The mix at the input and, where there is one, that at the output."""
@@ -87,7 +93,8 @@ class ClassifierNetwork(nn.Module):
         text = self.norm(self.pooling(parts, texts.lengths))  # (batch, pooled)
         text = dropped(text, config.dropout, random)
         if self.hidden is not None:
-            text = dropped(self.hidden(text).relu(), config.dropout, random)  # (batch, hidden)
+            hidden = product(self.hidden, text, self.mix.compute_dtype).relu()
+            text = dropped(hidden, config.dropout, random)  # (batch, hidden)
         return self.scores(text)  # (batch, classes)
 
     def penalty(self) -> Tensor:
@@ -189,26 +196,33 @@ class TextPooling(nn.Module):
         positions = torch.arange(words, device=lengths.device)
         inside = positions < lengths[:, None]  # (batch, words)
         dtype = parts[0].values.dtype
-        weights: dict[str, Tensor] = {}  # each (batch, words)
+        fixed: dict[str, Tensor] = {}  # each (batch, words)
+        learned: dict[str, Tensor] = {}
         for name in self.poolings:
             if name == "mean":
-                weights[name] = inside.to(dtype) / lengths[:, None].clamp(min=1)
+                fixed[name] = inside.to(dtype) / lengths[:, None].clamp(min=1)
             elif name == "first":
-                weights[name] = (positions == 0) & inside
+                fixed[name] = (positions == 0) & inside
             elif name == "last":
-                weights[name] = positions == lengths[:, None] - 1
+                fixed[name] = positions == lengths[:, None] - 1
             elif self.attention is not None and name == "attention":
                 by_part = torch.split(self.attention.weight[0], [part.dim for part in parts])
                 scores = [part.scores(some) for part, some in zip(parts, by_part, strict=True)]
                 total = torch.stack(scores).sum(0) + self.attention.bias  # (batch, words)
                 # The softmax of an empty text, all -inf, is NaN: filled afterwards.
                 attended = total.masked_fill(~inside, -torch.inf).softmax(dim=1)
-                weights[name] = attended.masked_fill(~inside, 0)
+                learned[name] = attended.masked_fill(~inside, 0)
         pooled: dict[str, list[Tensor]] = {}  # for each pooling its parts, (batch, part dim)
-        if weights:
-            stacked = torch.stack([some.to(dtype) for some in weights.values()], dim=1)
-            sums = [part.weighted_sums(stacked).unbind(1) for part in parts]
-            pooled = {name: list(some) for name, *some in zip(weights, *sums, strict=True)}
+        for part in parts:
+            # Of vectors that do not learn apart, since there only attention has a gradient: one of
+            # all four weights took 1.7 ms for 64 texts of 40 words and 1,280 numbers, not 0.3.
+            learns = part.values.requires_grad
+            for weights in ({**fixed, **learned},) if learns else (fixed, learned):
+                if weights:
+                    stacked = torch.stack([some.to(dtype) for some in weights.values()], dim=1)
+                    sums = part.weighted_sums(stacked).unbind(1)
+                    for name, some in zip(weights, sums, strict=True):
+                        pooled.setdefault(name, []).append(some)
         if "max" in self.poolings:
             pooled["max"] = [part.maximum(lengths) for part in parts]
         return torch.cat([part for name in self.poolings for part in pooled[name]], dim=1)
@@ -234,12 +248,18 @@ class Vectors:
 
     def maximum(self, lengths: Tensor) -> Tensor:
         """The maximum over the words, (batch, dim); 0 for an empty text."""
+        if self.values.requires_grad:  # given to one of equal maxima, where amax would split it
+            with torch.no_grad():
+                positions = _argmax(self.values.detach(), lengths)
+            highest = self.values.gather(1, positions[:, None])[:, 0]
+            return highest.where(lengths[:, None] > 0, 0)
         # Only words after the end of the shortest text need masking, which copies them.
         shortest = int(lengths.min())
-        maxima = [_amax(self.values[:, :shortest])] if shortest else []
+        maxima = [self.values[:, :shortest].amax(dim=1)] if shortest else []
         if shortest < self.values.shape[1]:
             rest = self.values[:, shortest:]
-            maxima.append(_amax(rest.masked_fill(_padding(rest, lengths, shortest), -torch.inf)))
+            padding = _padding(rest, lengths, shortest)
+            maxima.append(rest.masked_fill(padding, -torch.inf).amax(dim=1))
         highest = torch.maximum(*maxima) if len(maxima) == 2 else maxima[0]
         return highest if shortest else highest.where(lengths[:, None] > 0, 0)
 
@@ -278,13 +298,12 @@ class LayerSum:
     def maximum(self, lengths: Tensor) -> Tensor:
         """As `Vectors.maximum`: find where the sum is highest, then sum the layers there."""
         with torch.no_grad():
-            summed = self.layers.summed(self.factors)  # (batch, words, dim)
+            # Of the layers in single precision, which are at hand.
+            exact = PackedLayers(self.values, self.layers.width)
+            summed = exact.summed(self.factors)  # (batch, words, dim)
             if not self.factors.requires_grad:
                 return Vectors(summed).maximum(lengths)
-            shortest = int(lengths.min())
-            rest = summed[:, shortest:]
-            rest.masked_fill_(_padding(rest, lengths, shortest), -torch.inf)
-            by_layer = self.layers.at(summed.max(dim=1).indices)  # (batch, 1 + layers, dim)
+            by_layer = self.layers.at(_argmax(summed, lengths))  # (batch, 1 + layers, dim)
         return torch.einsum("l,bld->bd", self.factors, by_layer)
 
 
@@ -297,6 +316,21 @@ def _padding(rest: Tensor, lengths: Tensor, first: int) -> Tensor:
     return (positions >= lengths[:, None])[:, :, None]
 
 
-def _amax(vectors: Tensor) -> Tensor:
-    # amax is faster but splits the gradient among equal maxima; max gives it to one of them.
-    return vectors.max(dim=1).values if vectors.requires_grad else vectors.amax(dim=1)
+def _argmax(vectors: Tensor, lengths: Tensor) -> Tensor:
+    """The word at which each number of a text is highest, (batch, dim); none of the padding."""
+    words = vectors.shape[1]
+    shortest = int(lengths.min())
+    if vectors.dtype != torch.float32:
+        vectors = vectors.masked_fill(_padding(vectors, lengths, 0), -torch.inf)
+        return vectors.max(dim=1).indices
+    # The position goes into the last bits of each number, and the highest is found 5 times as fast
+    # as by torch.max (0.5 against 2.2 ms for 64 texts of 40 words and 512 numbers). What differs by
+    # less than 2^-15 of its value, with up to 256 words, counts as equal.
+    mask = (1 << max(1, (words - 1).bit_length())) - 1
+    positions = torch.arange(words, dtype=torch.int32, device=vectors.device)[:, None]
+    marked = (vectors.view(torch.int32) & ~mask).bitwise_or_(positions).view(torch.float32)
+    if shortest < words:
+        rest = marked[:, shortest:]
+        rest.masked_fill_(_padding(rest, lengths, shortest), torch.finfo(torch.float32).min)
+    found = marked.amax(dim=1).view(torch.int32) & mask
+    return found.clamp_(max=words - 1).long()  # of NaN, whose bits are not ours

@@ -260,6 +260,7 @@ def fit_network(
     on_report: Listener = lambda report: None,
     checkpoints: loop.Checkpoints | None = None,
     device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
 ) -> FittedNetwork:
     """Train the network and, if the settings say so, the biLM.
 
@@ -269,6 +270,7 @@ def fit_network(
         shape: how many layers each word has, and the size of each.
         features: reads the layers of the texts, unless the biLM is learning already.
         model: the biLM, if it learns too.
+        dtype: of the network's large products; default: that of its weights.
     """
     learning = config.learning
     cut = cut_texts(words, config.network.max_words)
@@ -284,6 +286,7 @@ def fit_network(
     if word_vectors is not None and network.task_embedding is not None:
         init_from_word_vectors(network.task_embedding.weight, vocabulary, word_vectors)
     network = network.to(device)
+    network.multiply_in(dtype)
     balance = None
     if learning.class_weights == "balanced":
         balance = linear.class_balance(classes[split.train], count).to(device)

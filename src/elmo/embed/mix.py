@@ -39,8 +39,8 @@ class PackedLayers:
 
     @property
     def exact(self) -> Tensor:
-        """The values in single precision or better."""
-        return self.values.to(self._dtype)
+        """The values in `exact_dtype`."""
+        return self.values.to(self.exact_dtype)
 
     def unpacked(self) -> Tensor:
         """All layers, (1 + layers, batch, words, 2 * width)."""
@@ -52,13 +52,19 @@ class PackedLayers:
         texts, words, _ = self.values.shape
         parts = self.values.view(texts, words, 2 * len(weights) - 1, self.width)
         layers = [parts[:, :, :1], *torch.split(parts[:, :, 1:], 2, dim=2)]
-        # One buffer, converted on the way: no layer is ever copied to single precision as a whole.
-        shape = (texts, words, 2, self.width)
-        total = torch.zeros(shape, dtype=self._dtype, device=self.values.device)
-        for layer, weight in zip(layers, weights, strict=True):
+        # A sum over two dtypes takes twice as long as to convert a layer and to add it: 1.9 against
+        # 1.0 ms for 64 texts of 40 words, one layer alone 0.8 against 0.15 ms.
+        total: Tensor | None = None
+        for layer, weight in zip(reversed(layers), reversed(weights), strict=True):
             if weight:
-                total.add_(layer, alpha=weight)
-        return total.flatten(2)
+                layer = layer.to(self.exact_dtype)
+                if total is None:
+                    total = layer if weight == 1 else layer * weight
+                else:
+                    total.add_(layer, alpha=weight)
+        if total is None:
+            return self.values.new_zeros(texts, words, 2 * self.width, dtype=self.exact_dtype)
+        return total.expand(texts, words, 2, self.width).flatten(2)
 
     def at(self, positions: Tensor) -> Tensor:
         """Gather all layers, each feature at its own word: (batch, 1 + layers, 2 * width).
@@ -71,7 +77,9 @@ class PackedLayers:
         layers = [parts[0].gather(1, halves)]
         for index, part in enumerate(parts[1:]):
             layers.append(part.gather(1, halves[:, index % 2, None]))
-        return torch.cat(layers, dim=1).view(len(positions), -1, 2 * self.width).to(self._dtype)
+        return (
+            torch.cat(layers, dim=1).view(len(positions), -1, 2 * self.width).to(self.exact_dtype)
+        )
 
     def spread(self, values: Tensor) -> Tensor:
         """Unpack values of the packed size, (…, size), by layer: (…, 1 + layers, 2 * width)."""
@@ -85,8 +93,17 @@ class PackedLayers:
         return torch.cat([forward + backward, weights[..., 2 * self.width :]], dim=-1)
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def exact_dtype(self) -> torch.dtype:
+        """Single precision or better."""
         return torch.promote_types(self.values.dtype, torch.float32)
+
+
+def product(layer: nn.Linear, values: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """The output of a linear layer, multiplied in `dtype`, in the dtype of its values."""
+    if dtype is None:
+        return layer(values)
+    weight, bias = layer.weight.to(dtype), layer.bias.to(dtype)
+    return functional.linear(values.to(dtype), weight, bias).to(values.dtype)
 
 
 def dropped(values: Tensor, rate: float, random: torch.Generator | None) -> Tensor:
@@ -127,6 +144,8 @@ class LayerMix(nn.Module):
             given = len(config.layer_weights)
             raise UserError(f"expected {layers} weights, one per layer, got {given}")
         self.config, self.layers, self.dim = config, layers, dim
+        self.compute_dtype: torch.dtype | None = None
+        """Of the products of a learned function; None: of what is multiplied."""
         self.is_sum = config.is_sum
         random = torch.Generator().manual_seed(config.mix_seed)
         self.logits: nn.Parameter | None = None
@@ -209,6 +228,10 @@ class LayerMix(nn.Module):
             layer = layers[_chosen(self.config, self.layers)]
             return layer if self.config.gamma == 1 else self.scale * layer
         if self.is_sum:
+            if (
+                self.logits is None and self.layers == 1
+            ):  # static vectors: nothing to sum, or to learn
+                return layers[0] if self.config.gamma == 1 else self.scale * layers[0]
             return torch.einsum("l,l...d->...d", (self.scale * self._weights()).to(layers), layers)
         side_by_side = layers.movedim(0, -2).flatten(-2)  # (…, words, layers * dim)
         if self.function is None:
@@ -225,8 +248,11 @@ class LayerMix(nn.Module):
             return packed.summed(self.scale * self.fixed)
         first, activation, last = self.function
         assert isinstance(first, nn.Linear)
-        hidden = functional.linear(packed.exact, packed.folded(first.weight), first.bias)
-        learned = last(activation(hidden))
+        assert isinstance(last, nn.Linear)
+        dtype = self.compute_dtype or packed.exact_dtype
+        folded = packed.folded(first.weight).to(dtype)
+        hidden = functional.linear(packed.exact.to(dtype), folded, first.bias.to(dtype))
+        learned = product(last, activation(hidden), self.compute_dtype).to(packed.exact_dtype)
         if not self.config.function_average:
             return learned
         return learned + packed.summed(torch.full((self.layers,), 1 / self.layers))

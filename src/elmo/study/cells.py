@@ -22,7 +22,7 @@ from elmo.classify.features import (
     build_task_vocabulary,
 )
 from elmo.classify.linear import fit_ngrams
-from elmo.classify.loop import EpochReport, StepReport, kept_report
+from elmo.classify.loop import EpochReport, Features, StepReport, kept_report
 from elmo.classify.metrics import measure
 from elmo.classify.training import fit_network
 from elmo.config import from_json, to_json
@@ -32,16 +32,22 @@ from elmo.errors import UserError
 from elmo.files import read_json, sha256, write_json
 from elmo.language_model import LanguageModel, open_model
 from elmo.model_folder import parameter_count
+from elmo.runtime import compute_precision
 from elmo.static.contextual import ContextualConfig, mean_vectors
 from elmo.static.train import static_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
-from elmo.study.data import StaticFeatures, StudyData
+from elmo.study.data import (
+    StaticFeatures,
+    StudyData,
+    WithoutTaskIds,
+    without_task_vocabulary,
+)
 from elmo.study.rows import ELMO, NOTHING, Cell, Embedding, Outcome, vector_files
 from elmo.text.corpus import is_held_out
-from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
+from elmo.text.vocabulary import SPECIAL_WORDS
 
-VERSION = 8
+VERSION = 9
 """Of what cells compute: results of another version are not used."""
 FINE_TUNING_STEPS = 100
 OnFraction = Callable[[float], None]
@@ -70,6 +76,8 @@ class Study:
         default_factory=lambda: {NOTHING: Embedding(key=NOTHING)}
     )
     """Those that are ready."""
+    given: dict[str, StaticVectors] = field(default_factory=dict[str, StaticVectors])
+    """Vectors of the user's files, read once: a training took 4 s to read 400,000 words."""
     failures: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """Titles and messages of cells that failed, and the name of the first one with that message."""
     layers: dict[str, FrozenFeatures] = field(default_factory=dict[str, FrozenFeatures])
@@ -87,6 +95,11 @@ class Study:
         settings = [config.get("vocabulary", {}) for config in own]
         return max((float(some.get("held_out_share", 0.0)) for some in settings), default=0.02)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the products of classifiers."""
+        return compute_precision(self.config.precision, torch.device("cpu"))
+
     def key(self, cell: Cell) -> str:
         """A hash of everything that a cell's result depends on."""
         inputs = to_json(cell) | {"version": VERSION, "data": self.data.fingerprint}
@@ -98,6 +111,7 @@ class Study:
                 inputs["file"] = sha256(self.vectors_path(cell.embedding))
         else:
             inputs["embedding"] = self.embeddings[cell.embedding].key
+            inputs["precision"] = str(self.dtype)
         del inputs["name"], inputs["row"]
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
@@ -146,7 +160,7 @@ class Study:
         if name != ELMO:
             split = data.part(self.config.analysis_rows, None, self.config.seeds[0])
             data = data.only(np.concatenate([*split, data.test]))
-        texts = _without_task_vocabulary(data.words)
+        texts = without_task_vocabulary(data.words)
         self.layers[name] = FrozenFeatures.compute(
             texts, self.bilms[name].loaded.model, memory=self.feature_memory, folder=self.folder,
             on_texts=Pace(lambda read: on_fraction(read.texts / len(texts)), len(texts)).add,
@@ -167,16 +181,29 @@ class Study:
         if cell.embedding not in self.bilms:
             vectors = None
             if cell.embedding != NOTHING:
-                vectors = StaticVectors.load(self.vectors_path(cell.embedding), MAX_WORD_VECTORS)
-            features = StaticFeatures(_without_task_vocabulary(self.data.words), vectors)
-            return train(self.data, features, (1, vectors.dim if vectors else 0), cell, on_fraction)
+                vectors = self.given.get(cell.embedding) or self.load_vectors(cell.embedding)
+            features = StaticFeatures(
+                without_task_vocabulary(self.data.words), vectors, self.data.packed
+            )
+            shape = (1, vectors.dim if vectors else 0)
+            return train(self.data, features, shape, cell, on_fraction, dtype=self.dtype)
         bilm = self.bilms[cell.embedding]
         shape = (1 + bilm.loaded.model.config.layers, 2 * bilm.loaded.model.config.width)
         features = self.layers[cell.embedding]
         data = replace(self.data, words=features.texts.words)
         # A copy where the biLM learns: other cells read the same one.
         learner = open_model(bilm.folder) if cell.kind == "fine-tuned" else None
-        return train(data, features, shape, cell, on_fraction, learner)
+        if learner is not None:
+            learner.model.compute_dtype = self.dtype
+        return train(data, features, shape, cell, on_fraction, learner, self.dtype)
+
+    def load_vectors(self, embedding: str) -> StaticVectors:
+        """Those of the words of the texts."""
+        vectors = StaticVectors.load(self.vectors_path(embedding), MAX_WORD_VECTORS)
+        words = self.data.packed.different
+        used = {form for word in words for form in (word, word.lower()) if form in vectors.ids}
+        kept = sorted(used, key=lambda word: vectors.ids[word]) or list(vectors.words[:1])
+        return StaticVectors(tuple(kept), vectors.vectors[[vectors.ids[word] for word in kept]])
 
     def _make_vectors(self, cell: Cell, on_fraction: OnFraction) -> Embedding:
         """Vectors of the training texts without those that the biLM holds out, labels unseen."""
@@ -217,10 +244,6 @@ class Study:
         return Embedding(key=sha256(path), parameters=parameters, seconds=seconds)
 
 
-def _without_task_vocabulary(words: list[list[str]]) -> TokenizedTexts:
-    return TokenizedTexts(words, Vocabulary(SPECIAL_WORDS, (0,) * len(SPECIAL_WORDS)))
-
-
 def _averaged(features: FrozenFeatures, rows: Sequence[int]) -> NDArray[np.float32]:
     """The average of the layers of each word, the texts end to end, (words, dim)."""
     texts = features.read(rows)
@@ -237,6 +260,7 @@ def train(
     cell: Cell,
     on_fraction: OnFraction = lambda done: None,
     fine_tuned: LanguageModel | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Outcome:
     """Train the classifier of `elmo classify`, and ask the test rows once.
 
@@ -244,6 +268,7 @@ def train(
         features: what the classifier reads of each word; development rows choose the epoch.
         shape: how many layers the features have, and how many numbers per word and layer.
         fine_tuned: the biLM, if it learns too.
+        dtype: of the classifier's large products.
     """
     assert cell.classifier is not None
     started = time.monotonic()
@@ -262,10 +287,17 @@ def train(
             before, now = (0, alone) if progress.phase == "network" else (alone, tuned)
             on_fraction((before + progress.done * now) / (alone + tuned))
 
+    def read(texts: TokenizedTexts) -> Features:
+        assert cell.classifier is not None
+        if not cell.classifier.network.task_dim:
+            texts = WithoutTaskIds(texts.words, texts.task_vocabulary)
+        return features.for_texts(texts)
+
     fitted = fit_network(
         data.words, data.classes, split, len(data.labels),
-        replace(cell.classifier, learning=learning), shape, features.for_texts,
+        replace(cell.classifier, learning=learning), shape, read,
         model=None if fine_tuned is None else fine_tuned.model, on_report=report,
+        dtype=None if dtype == torch.float32 else dtype,
     )  # fmt: skip
     seconds = time.monotonic() - started
     best = kept_report(fitted.training.history, learning)

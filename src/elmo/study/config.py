@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from elmo.config import Count, Range
 
@@ -47,6 +47,9 @@ class StudyConfig:
     """Fraction of the training rows by which settings and epochs are chosen."""
     candidates: Annotated[int, Range(1, 3)] = 3
     """Settings that are tried for each row; the same for all."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Of the classifiers' large products, and of all products where the biLM learns; auto: bf16
+    where the processor has units for it."""
     analysis_rows: Count = 10_000
     """Settings are tried, varied and drawn on at most so many rows."""
     analysis_steps: Count = 600

@@ -7,10 +7,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional
 
 from elmo.classify.data import (
@@ -30,6 +33,7 @@ from elmo.study.config import MAX_WORDS, StudyConfig
 from elmo.study.news import NewsItem, read_news
 from elmo.text.config import ReadOptions
 from elmo.text.tokenizer import TokenizerConfig, build_tokenizer
+from elmo.text.vocabulary import SPECIAL_WORDS, Vocabulary
 
 Rows = NDArray[np.int64]
 GENERATED, GENERATED_ITEMS = "generated", (6_000, 1_500)
@@ -48,6 +52,23 @@ class LabelledParts:
     senses: tuple[NewsItem, ...] = ()
     """The items of the test part, where the senses of ambiguous words are known."""
     copies: tuple[int, int] = (0, 0)  # test texts that are training texts, and that nearly are
+
+
+class PackedWords(NamedTuple):
+    """Words as indices: to look up millions took each training on static vectors seconds."""
+
+    different: tuple[str, ...]
+    indices: NDArray[np.int32]
+    """Of the words of all texts, end to end."""
+    starts: Rows
+    """Where each text starts."""
+
+    @classmethod
+    def of(cls, words: Sequence[list[str]]) -> PackedWords:
+        known: dict[str, int] = {}
+        indices = [known.setdefault(word, len(known)) for text in words for word in text]
+        starts = np.cumsum([0, *map(len, words)])
+        return cls(tuple(known), np.array(indices, np.int32), starts)
 
 
 @dataclass(frozen=True)
@@ -82,6 +103,11 @@ class StudyData:
         for words in self.words:
             digest.update("\0".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+    @cached_property
+    def packed(self) -> PackedWords:
+        """The words as static vectors are looked up, computed once for all of them."""
+        return PackedWords.of(self.words)
 
     def part(self, rows: int | None, per_class: int | None, seed: int) -> Split:
         """Fewer rows to learn from: so many at random, or so many per class, or all.
@@ -129,7 +155,7 @@ def read_parts(
             for items in (train_items, test_items)
         )
         return LabelledParts(GENERATED, train, tested, tuple(test_items))
-    name = ", ".join(sources)
+    name = ", ".join(Path(source).name for source in sources)  # their folders are in the command
     if read is not None and read.ag_news_text != "description" and name.startswith("ag_news"):
         name += f", {read.ag_news_text}"
     if not test and tuple(sources) in (("ag_news",), ("ag_news:train",)):
@@ -168,9 +194,20 @@ def study_data(parts: LabelledParts, config: StudyConfig) -> StudyData:
 def tokenize(texts: Sequence[str], loaded: LanguageModel | None) -> list[list[str]]:
     """Tokenize as the biLM's training text was; without a biLM, as one of ours would be."""
     if loaded is not None:
-        return cut_texts(tokenize_texts(loaded, texts), MAX_WORDS)
-    words = build_tokenizer(TokenizerConfig(), None)
-    return [words(text)[:MAX_WORDS] for text in texts]
+        words = tokenize_texts(loaded, texts)
+    else:
+        words = map(build_tokenizer(TokenizerConfig(), None), texts)
+    # One string per different word: processes that go over millions of them copy their memory.
+    known: dict[str, str] = {}
+    same = ([known.setdefault(word, word) for word in text] for text in words)
+    return cut_texts(list(same), MAX_WORDS)
+
+
+class WithoutTaskIds(TokenizedTexts):
+    """Texts for a classifier without task embeddings: to look up words took a ms per step."""
+
+    def task_ids(self, rows: Sequence[int]) -> Tensor:
+        return torch.zeros(len(rows), int(self.lengths[rows].max()), dtype=torch.int64)
 
 
 # Static vectors as a classifier reads them: one layer, the same vector in every sentence.
@@ -179,23 +216,21 @@ def tokenize(texts: Sequence[str], loaded: LanguageModel | None) -> list[list[st
 class StaticFeatures:
     """Looks up the words of texts; without vectors, every word has 0 numbers."""
 
-    def __init__(self, texts: TokenizedTexts, vectors: StaticVectors | None) -> None:
+    def __init__(
+        self, texts: TokenizedTexts, vectors: StaticVectors | None, words: PackedWords | None = None
+    ) -> None:
         self.texts = texts
+        self._words = words or PackedWords.of(texts.words)
+        different = self._words.different
         vectors = vectors or StaticVectors(("",), np.zeros((1, 0), np.float32))
-        # Each word's root mean square is 1: for SVD a point better than one scale for all words.
-        squares = np.square(vectors.vectors).sum(1, keepdims=True) / max(1, vectors.dim)
-        scaled = vectors.vectors / np.maximum(np.sqrt(squares), 1e-12)
-        table = np.vstack([scaled, np.zeros((1, vectors.dim), np.float32)])
-        self._table = torch.from_numpy(table.astype(np.float32))
-        self._ids = [
-            np.array([self._id(vectors, word) for word in words], np.int64) for words in texts.words
-        ]
-
-    @staticmethod
-    def _id(vectors: StaticVectors, word: str) -> int:
         # Files such as GloVe's hold words in lower case.
-        lower = vectors.ids.get(word.lower(), len(vectors))
-        return vectors.ids.get(word, lower)
+        found = [vectors.ids.get(word, vectors.ids.get(word.lower(), -1)) for word in different]
+        ids = np.array(found, np.int64)
+        table = np.zeros((len(different) + 1, vectors.dim), np.float32)  # the last one: padding
+        table[:-1][ids >= 0] = vectors.vectors[ids[ids >= 0]]
+        # Each word's root mean square is 1: for SVD a point better than one scale for all words.
+        squares = np.square(table).sum(1, keepdims=True) / max(1, vectors.dim)
+        self._table = torch.from_numpy(table / np.maximum(np.sqrt(squares), 1e-12))
 
     def for_texts(self, texts: TokenizedTexts) -> StaticFeatures:
         """The same vectors for the same texts, which may have another task vocabulary."""
@@ -206,8 +241,12 @@ class StaticFeatures:
     def read(self, rows: Sequence[int]) -> TextLayers:
         """The vectors of some texts side by side, (1, texts, words, dim)."""
         lengths = self.texts.lengths[rows]
-        ids = np.full((len(rows), int(lengths.max())), len(self._table) - 1, np.int64)
-        for idx, row in enumerate(rows):
-            ids[idx, : lengths[idx]] = self._ids[row]
+        ids = np.full((len(rows), int(lengths.max())), len(self._table) - 1, np.int32)
+        for idx, (start, length) in enumerate(zip(self._words.starts[rows], lengths, strict=True)):
+            ids[idx, :length] = self._words.indices[start : start + length]
         layers = functional.embedding(torch.from_numpy(ids), self._table)[None]
         return TextLayers(layers, torch.from_numpy(lengths), self.texts.task_ids(rows))
+
+
+def without_task_vocabulary(words: list[list[str]]) -> TokenizedTexts:
+    return TokenizedTexts(words, Vocabulary(SPECIAL_WORDS, (0,) * len(SPECIAL_WORDS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import multiprocessing
 import os
 import signal
@@ -95,6 +96,11 @@ def _compute(
     study: Study, waiting: list[Cell], tell: Tell, processes: int, results: dict[str, Any]
 ) -> None:
     """One process and one thread per cell, so that one that dies takes no other with it."""
+    import torch
+
+    # torch imports half of itself for its first optimizer: a second or more,
+    # here once rather than in each cell.
+    torch.optim.AdamW([torch.zeros(1)])
     context = process_context()
     running: dict[Connection, tuple[Cell, BaseProcess]] = {}
     messages: dict[str, str] = {}
@@ -156,6 +162,7 @@ def _work(study: Study, cell: Cell, writer: Connection) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
     end_with_parent()
+    gc.freeze()  # the texts: to look for garbage in them would copy their memory
     torch.set_num_threads(1)
     last = 0.0
 

@@ -164,6 +164,8 @@ def run_study(
         elif needs_bilm:
             bilm = _pretrained(study, parts, "bilm", pretraining, tell)
         data = study.data = replace(data, words=tokenize(data.texts, bilm and bilm.loaded))
+        # Before cells are computed in processes of their own, each of which would do it again.
+        log.info("the texts have %s different words", f"{len(data.packed.different):,}")
         notes = _notes(study, parts, given=model is not None or not needs_bilm)
         if bilm is not None:
             study.add_bilm(ELMO, bilm, weights_checksum(bilm.folder))
@@ -171,6 +173,9 @@ def run_study(
         study.embeddings |= {
             cell.embedding: made[cell.name] for cell in vectors if cell.name in made
         }
+
+        files = [name for name in study.embeddings if name.startswith("file-")]
+        study.given = {name: study.load_vectors(name) for name in files}
 
         table: dict[str, Json] = {
             row.name: {
@@ -370,6 +375,7 @@ def _sweep(
 ) -> tuple[dict[str, Outcome], dict[str, str]]:
     """Outcomes of all sweeps, and notes on embeddings; each value of a biLM is one of its own."""
     notes: dict[str, str] = {}
+    made: dict[PretrainConfig, StudyBiLM] = {}
     order = np.random.default_rng(0).permutation(len(parts.train.texts))
     texts = parts.train.select(np.sort(order[: study.config.bilm_texts]).tolist())
     for sweep in (sweep for sweep in sweeps if sweep.setting in analyses.OF_BILM):
@@ -383,7 +389,12 @@ def _sweep(
                 network = replace(network, word_dim=network.width)
             small = replace(small, model=network)
         name = sweep.cell.embedding
-        bilm = _pretrained(study, replace(parts, train=texts), name, small, tell)
+        # The usual value of each setting is the same biLM.
+        if small in made:
+            tell(_bilm_cell(name, small), "cached")
+        else:
+            made[small] = _pretrained(study, replace(parts, train=texts), name, small, tell)
+        bilm = made[small]
         study.add_bilm(name, bilm, weights_checksum(bilm.folder))
         history = _history(bilm)
         if history:

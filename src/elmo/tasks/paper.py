@@ -191,6 +191,13 @@ def read_layers(
     )
 
 
+def _learning(learning: LearningConfig, config: PaperConfig, seed: int) -> LearningConfig:
+    if config.epochs is None:
+        return replace(learning, seed=seed)
+    # All of them: one without a better accuracy, as of SNLI without ELMo, is early in the cycle.
+    return replace(learning, seed=seed, epochs=config.epochs, patience=None)
+
+
 def train_cell(
     name: str,
     loaded: LanguageModel,
@@ -224,7 +231,7 @@ def train_cell(
     right: list[bool] = []
     if isinstance(train, TaggedTexts):
         settings = TaggerConfig(words=words)
-        learning = replace(settings.learning, seed=seed, epochs=config.epochs)
+        learning = _learning(settings.learning, config, seed)
         tagger = TokenTagger(config=replace(settings, learning=learning))
         history = tagger.train(
             loaded, train, development, vectors=vectors, features=features
@@ -239,7 +246,7 @@ def train_cell(
             right = [a == b for some, gold in pairs for a, b in zip(some, gold, strict=True)]
     elif isinstance(train, Pairs):
         pair_settings = PairConfig(words=words)
-        learning = replace(pair_settings.learning, seed=seed, epochs=config.epochs)
+        learning = _learning(pair_settings.learning, config, seed)
         classifier = PairClassifier(config=replace(pair_settings, learning=learning))
         history = classifier.train(
             loaded, train, development, vectors=vectors, features=features

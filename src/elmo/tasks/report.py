@@ -46,8 +46,12 @@ def _improvements(results: Json) -> Iterator[Finding]:
             f"ELMo improves: {row['title']}",
             _significant(paired["difference"] > 0, paired["p"]),
             f"{row['none']['mean']:.4f} to {row['input']['mean']:.4f} ({row['measure']}), "
-            f"{row['error_reduction']:.0%} fewer errors, p = {paired['p']:.2g}",
+            f"{_errors(row['error_reduction'])}, p = {paired['p']:.2g}",
         )
+
+
+def _errors(reduction: float) -> str:
+    return f"{abs(reduction):.0%} {'fewer' if reduction >= 0 else 'more'} errors"
 
 
 def layer_values(probe: Json) -> dict[str, float]:
