@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binomtest
-from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts
+from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts, toy_study
 
 from elmo.errors import UserError
 from elmo.files import locked_folder, read_json
+from elmo.language_model import weights_checksum
+from elmo.study.data import LabelledParts
 from elmo.study.pool import CellProgress
-from elmo.study.runner import PRETRAINING, SECONDS
+from elmo.study.runner import FINISHED, PRETRAINING, SECONDS, _pretrained
 from elmo.training.config import DEFAULT
 
 ROWS = ("majority", "tfidf", "task", "svd", "distilled", "frozen", "trainable", "fine-tuned")
@@ -182,6 +184,38 @@ def test_another_biLM_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         run_toy(tmp_path, **changes, pretraining=replace(TINY_BILM, model=other))
     assert PRETRAINING["full"] == DEFAULT
     assert PRETRAINING["standard"].training.epochs < DEFAULT.training.epochs
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_biLM_of_other_texts_is_trained_anew(
+    is_finished: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its texts may be the test texts of this study."""
+    parts, told = toy_parts(), list[tuple[str, str]]()
+    swapped = replace(parts, train=parts.test, test=parts.train)
+    study = toy_study(tmp_path / "a")
+    study.folder.mkdir()
+
+    def train(some: LabelledParts) -> str:
+        told.clear()
+        tell: Any = lambda cell, state, fraction=0.0: told.append((cell.name, state))  # noqa: E731
+        return weights_checksum(_pretrained(study, some, "bilm", TINY_BILM, tell).folder)
+
+    first = train(parts)
+    assert train(parts) == first
+    assert told == [("bilm", "cached")]
+    if not is_finished:
+        (study.folder / "bilm" / FINISHED).unlink()
+    other = train(swapped)
+    assert "other texts" in caplog.text
+    assert told[-1] == ("bilm", "done")
+    study = toy_study(tmp_path / "b")
+    study.folder.mkdir()
+    assert train(swapped) == other != first
+    # Of unknown texts.
+    (study.folder / "bilm.text.jsonl").unlink()
+    train(swapped)
+    assert told[-1] == ("bilm", "done")
 
 
 def test_damaged_seconds_count_as_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
 from elmo.errors import UserError
 from elmo.evaluate import averaged
-from elmo.files import locked_folder, read_json, write_json, write_json_lines
+from elmo.files import locked_folder, read_json, remove_folder, write_json, write_text
 from elmo.language_model import describe, open_model, weights_checksum
 from elmo.model_folder import CONFIG, parameter_count
 from elmo.runtime import require_extra
@@ -420,14 +420,20 @@ def _pretrained(
             f"{folder}: holds a biLM with other settings; use another --out for this study, "
             f"--fresh to start over, or that biLM: --model {folder}"
         )
+    # The texts of the last training stay next to it: those of another study may be our test texts.
+    text = study.folder / f"{name}.text.jsonl"
+    lines = [json.dumps({"text": line}) for line in parts.train.texts]
+    known = text.read_text("utf-8", "replace").splitlines() if text.is_file() else []
+    if (folder / CONFIG).exists() and known != lines:
+        log.warning("%s: was trained on other texts; its training starts over", folder)
+        remove_folder(folder)
     state: State = "cached"
     if not (folder / FINISHED).is_file():
         state, started = "done", time.monotonic()
         tell(cell, "running")
         times = [entry["time"] for entry in _log(folder) if "time" in entry]
         before = times[-1] - times[0] if times else 0.0
-        text = study.folder / f"{name}.text.jsonl"
-        write_json_lines(text, ({"text": line} for line in parts.train.texts))
+        write_text(text, "".join(f"{line}\n" for line in lines))
 
         def report(step: object) -> None:
             if isinstance(step, StepReport):
