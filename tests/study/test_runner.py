@@ -20,8 +20,10 @@ from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts, toy_study
 from elmo.errors import UserError
 from elmo.files import locked_folder, read_json
 from elmo.language_model import weights_checksum
+from elmo.study.cells import Study
 from elmo.study.data import LabelledParts
 from elmo.study.pool import CellProgress
+from elmo.study.rows import Cell
 from elmo.study.runner import FINISHED, PRETRAINING, SECONDS, _pretrained
 from elmo.training.config import DEFAULT
 
@@ -166,6 +168,24 @@ def test_a_row_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.Mon
     failed = [(one["name"], one["title"], one["message"]) for one in results["failed"]]
     assert failed == [("vectors-svd-2", "SVD, window 2", "no vectors today")]
     assert results["language_model"] is None
+
+
+def test_a_seed_that_fails_leaves_the_others_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = Study.compute
+
+    def fail_first(study: Study, cell: Cell, on_fraction: Any = None) -> Any:
+        if cell.name == "alone-svd-2-seed3":
+            raise UserError("no luck")
+        return compute(study, cell, on_fraction)
+
+    monkeypatch.setattr(Study, "compute", fail_first)
+    results = run_toy(tmp_path, rows=("majority", "svd"), seeds=(3, 7), samples=())
+    seeds = {
+        row["name"]: [seed["seed"] for seed in row["alone"]["seeds"]] for row in results["rows"]
+    }
+    assert seeds == {"majority": [3], "svd-2": [7]}
 
 
 def test_a_sweep_that_fails_is_told_of(tmp_path: Path) -> None:

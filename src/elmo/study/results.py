@@ -95,7 +95,7 @@ def column_result(
         "candidates": candidates,
         "seeds": [
             {"seed": seed} | {key: to_json(outcome)[key] for key in KEPT}
-            for outcome, seed in zip(outcomes, seeds, strict=False)
+            for outcome, seed in zip(outcomes, seeds, strict=True)
         ],
         "train_accuracy": spread(trains, data.train_count),
         "test_accuracy": spread([test.accuracy.value for test in tests], count),

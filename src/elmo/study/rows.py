@@ -297,7 +297,8 @@ def row_cells(
     if column not in row.columns or (column == "beside" and not config.task_dim):
         return []
     if row.kind in ("majority", "tfidf"):
-        return [Cell(name=f"{column}-{row.name}", row=row.title, kind=row.kind)]
+        name = f"{column}-{row.name}"
+        return [Cell(name=name, row=row.title, kind=row.kind, seed=config.seeds[0])]
     seeds, cells = config.seeds, list[Cell]()
     if row.kind == "fine-tuned":
         seeds = seeds[: config.fine_tune_seeds]
