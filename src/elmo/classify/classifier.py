@@ -511,11 +511,6 @@ class TextClassifier(Estimator[ClassifierConfig]):
         )
 
 
-def load_classifier(folder: Path | str = SHIPPED, device: str = "cpu") -> TextClassifier:
-    """`TextClassifier.from_pretrained`, by its name of version 0.1; until 0.3."""
-    return TextClassifier.from_pretrained(folder, device=device)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClassifierDescription:
     """What classifier.json holds."""

@@ -159,11 +159,6 @@ class Engine:
         """Submit from another thread, and wait for the result."""
         return self.submit(work, texts, seconds=seconds, background=background).result()
 
-    def wake(self) -> None:
-        """Let the thread look again whether waiting is worth it."""
-        with self._changed:
-            self._changed.notify_all()
-
     def _work(self) -> None:
         while True:
             jobs = self._take()

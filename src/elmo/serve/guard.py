@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo.serve.config import ServeConfig
 
-OPEN_PATHS = ("/health", "/ready")
 HEADERS = {
     "content-security-policy": "; ".join(
         (
