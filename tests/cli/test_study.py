@@ -64,7 +64,7 @@ def test_a_report_is_written_and_drawn_again(
     flags = ["--out", str(out), "--rows", "majority", "tfidf", "task", *FAST]
     assert main(["study", str(table), *flags]) == 0
     shown = capsys.readouterr()
-    assert f"study of {table}: 64 rows to train on, 16 to test on" in shown.err
+    assert f"study of {table.name}: 64 rows to train on, 16 to test on" in shown.err
     assert "beside-task-seed0: done" in shown.err
     assert "Majority class" in shown.out
     assert "note: Only 6 development rows" in shown.out

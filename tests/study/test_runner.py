@@ -238,6 +238,22 @@ def test_a_biLM_of_other_texts_is_trained_anew(
     assert told[-1] == ("bilm", "done")
 
 
+def test_files_are_named_without_their_folders(tmp_path: Path) -> None:
+    study = toy_study(tmp_path / "small")
+    study.folder.mkdir()
+    model = _pretrained(study, toy_parts(), "bilm", TINY_BILM, lambda *_, **__: None).folder
+    vectors = tmp_path / "mine.txt"
+    vectors.write_text("bank 1 0 0 1\nwater 0 1 1 0\n", encoding="utf-8")
+    results = run_toy(
+        tmp_path / "out", rows=("layer-0", "file-mine"), model=str(model), seeds=(0,),
+        word_vectors=(str(vectors),), samples=(), draws=0, words=(), task_dim=0,
+    )  # fmt: skip
+    assert results["failed"] == []
+    assert results["language_model"]["source"] == "given: bilm"
+    settings = {one["name"]: one["value"] for one in results["about"]["settings"]}
+    assert settings["word_vectors"] == "mine.txt"
+
+
 def test_damaged_seconds_count_as_nothing(tmp_path: Path) -> None:
     run_toy(tmp_path, rows=("majority",))
     (tmp_path / SECONDS).write_text("{")

@@ -285,7 +285,7 @@ def fit_ngrams(
     limit = min(MAX_WEIGHTS // count, MAX_CHARACTERS if characters else MAX_WEIGHTS)
     if len(hashes) > limit:
         columns = np.sort(np.argsort(-in_texts, kind="stable")[:limit])
-        log.info("n-grams: the %d most frequent of %d", len(columns), len(hashes))
+        log.debug("n-grams: the %d most frequent of %d", len(columns), len(hashes))
         counts, hashes, in_texts = counts[:, columns], hashes[columns], in_texts[columns]
     # Of all texts, held-out ones included, without their labels.
     idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)

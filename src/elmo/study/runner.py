@@ -160,7 +160,7 @@ def run_study(
         bilm = None
         if needs_bilm and model is not None:
             loaded = open_model(model)
-            bilm = StudyBiLM(loaded, loaded.path or Path(model), f"given: {model}", None)
+            bilm = StudyBiLM(loaded, loaded.path or Path(model), f"given: {Path(model).name}", None)
         elif needs_bilm:
             bilm = _pretrained(study, parts, "bilm", pretraining, tell)
         data = study.data = replace(data, words=tokenize(data.texts, bilm and bilm.loaded))
@@ -217,8 +217,9 @@ def run_study(
         measured = None if bilm is None else language_model(bilm, study)  # a minute, before 100%
         words, senses = _words(study, parts, static, has_elmo, shows_texts, words_cell, tell)
         classifier = classifier_config(config, MixConfig(), config.seeds[0], CANDIDATES[0])
+        shown = replace(config, word_vectors=tuple(Path(p).name for p in config.word_vectors))
         settings = [
-            *flat_settings("", config),
+            *flat_settings("", shown),
             *flat_settings("classifier.", classifier),
             *(flat_settings("pretraining.", pretraining) if model is None and needs_bilm else ()),
         ]
