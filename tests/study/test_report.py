@@ -223,7 +223,7 @@ def test_texts_that_may_not_be_shown_are_not() -> None:
 
 @pytest.mark.parametrize("count", [1, 10, 18, 24])
 def test_examples_of_mistakes_fit_on_a_page(count: int) -> None:
-    some = full_results() | dict.fromkeys(("contrasts", "samples", "sweeps", "words"), [])
+    some = full_results() | {key: [] for key in ("contrasts", "samples", "sweeps", "words")}
     row = next(row for row in some["rows"] if row["alone"] and row["alone"]["confusions"])
     row["alone"]["confusions"] = row["alone"]["confusions"][:1] * 3
     some["rows"] = [row | {"name": f"svd-{idx}"} for idx in range(count)]

@@ -176,7 +176,7 @@ class BiLMReference:
     path: str
     """The folder: absolute, or "bilm" for the copy in the estimator's own folder."""
     sha256: str
-    """Of its file of weights."""
+    """Checksum of its file of weights."""
 
 
 def empty_folder(path: Path | str) -> Path:
@@ -264,7 +264,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
     labels_separator: str | None
     """What separates the labels of a text in files; None: each text has exactly one."""
     thresholds: Thresholds = 0.5
-    """Of several labels per text: the probability above which each is predicted, (labels,)."""
+    """With several labels per text: probability above which each is predicted, (labels,)."""
 
     @classmethod
     def from_parts(

@@ -32,7 +32,7 @@ State = Literal["waiting", "running", "done", "cached", "failed"]
 
 @dataclass(frozen=True)
 class CellProgress:
-    """How far a cell is. All cells of a study are told of as waiting when it starts."""
+    """How far a cell is. All cells of a study are reported as waiting when it starts."""
 
     name: str
     row: str
@@ -53,7 +53,7 @@ class Tell(Protocol):
 
 
 def reading_cell(name: str) -> Cell:
-    """Stands for the reading of all texts by a biLM."""
+    """A placeholder, in progress reports, for a biLM reading all texts."""
     return Cell(name=f"reading-{name}", row="Texts read by the biLM", kind="reading")
 
 
@@ -103,7 +103,7 @@ def _compute(
     """
     import torch
 
-    # torch imports half of itself for its first optimizer: a second or more,
+    # torch imports half of itself for its first optimizer, which takes a second or more:
     # here once rather than in each cell.
     torch.optim.AdamW([torch.zeros(1)])
 

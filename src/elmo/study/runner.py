@@ -67,9 +67,9 @@ PRETRAINING = {
 }
 SECONDS, FINISHED = "seconds.json", "finished.json"
 LITTLE_TEXT = 1_000_000
-"""Running words: a biLM that is trained on fewer has seen too little of a language."""
+"""Words of text: a biLM that is trained on fewer has seen too little of a language."""
 EVALUATED_TEXTS = 2_000
-"""So many test texts measure a biLM at most."""
+"""Test texts that measure a biLM, at most."""
 
 Choice = tuple[Settings, list[Json]]
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def run_study(
             work = cell.work(data.train_count, len(data.labels))
             on_progress(CellProgress(cell.name, cell.row, state, fraction, work, note))
 
-        # All cells are told of as waiting, so that the time left can be estimated from the start.
+        # All cells are reported as waiting, so that the time left can be estimated from the start.
         # Settings that are yet to be chosen change none of it.
         vectors = _vector_cells(config, rows, sweeps)
         has_elmo = any(row.group == "elmo" for row in rows)
