@@ -37,12 +37,7 @@ from elmo.static.contextual import ContextualConfig, mean_vectors
 from elmo.static.train import static_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
-from elmo.study.data import (
-    StaticFeatures,
-    StudyData,
-    WithoutTaskIds,
-    without_task_vocabulary,
-)
+from elmo.study.data import StaticFeatures, StudyData, WithoutTaskIds, without_task_vocabulary
 from elmo.study.rows import ELMO, NOTHING, Cell, Embedding, Outcome, vector_files
 from elmo.text.corpus import is_held_out
 from elmo.text.vocabulary import SPECIAL_WORDS

@@ -55,10 +55,7 @@ class LabelledParts:
 
 
 class PackedWords(NamedTuple):
-    """Words as indices.
-
-    Looking up millions of words took every training on static vectors several seconds.
-    """
+    """Looking up millions of words took every training on static vectors several seconds."""
 
     different: tuple[str, ...]
     indices: NDArray[np.int32]

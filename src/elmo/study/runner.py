@@ -190,7 +190,11 @@ def run_study(
             if row.embedding in study.embeddings
         }
         able = [row for row in rows if row.name in table]
-        by_column, chosen, seeds = _compare(study, able, tell)
+        by_seed, chosen = _compare(study, able, tell)
+        by_column: dict[Column, dict[str, list[Outcome]]] = {
+            column: {name: [*seeds.values()] for name, seeds in some.items()}
+            for column, some in by_seed.items()
+        }
         static = best_static(rows, by_column["alone"])
         errors: list[float] = []
         for column, outcomes in by_column.items():
@@ -201,7 +205,7 @@ def run_study(
                 errors = [comparison["standard_error"] for comparison in compared.values()]
             for row in (row for row in able if row.name in outcomes):
                 table[row.name][column] = column_result(
-                    outcomes[row.name], seeds[column, row.name],
+                    by_seed[column][row.name],
                     study.embeddings[row.embedding].texts_per_second, data,
                     chosen[column][row.name], compared.get(row.name), shows_texts=shows_texts,
                 )  # fmt: skip
@@ -344,15 +348,8 @@ def _number_in(path: Path) -> float:
 
 def _compare(
     study: Study, rows: Sequence[Row], tell: Tell
-) -> tuple[
-    dict[Column, dict[str, list[Outcome]]],
-    dict[Column, dict[str, Choice]],
-    dict[tuple[Column, str], list[int]],
-]:
-    """Outcomes and settings by column and row, and the seeds of these outcomes.
-
-    Seeds and rows that fail are absent.
-    """
+) -> tuple[dict[Column, dict[str, dict[int, Outcome]]], dict[Column, dict[str, Choice]]]:
+    """Outcomes by column, row and seed, without those that failed; and the settings of rows."""
     config, development = study.config, len(study.data.split.development)
     tuning = [cell for column in COLUMNS for cell in tuning_cells(config, rows, column)]
     tuned = run_cells(study, tuning if can_choose(config, development) else [], tell)
@@ -367,13 +364,11 @@ def _compare(
             settings = chosen[column][row.name][0]
             cells[column, row.name] = row_cells(config, row, column, settings)
     trained = run_cells(study, [cell for some in cells.values() for cell in some], tell)
-    outcomes: dict[Column, dict[str, list[Outcome]]] = {column: {} for column in COLUMNS}
-    seeds: dict[tuple[Column, str], list[int]] = {}
+    outcomes: dict[Column, dict[str, dict[int, Outcome]]] = {column: {} for column in COLUMNS}
     for (column, name), some in cells.items():
-        if reached := [cell for cell in some if cell.name in trained]:
-            outcomes[column][name] = [trained[cell.name] for cell in reached]
-            seeds[column, name] = [cell.seed for cell in reached]
-    return outcomes, chosen, seeds
+        if by_seed := {cell.seed: trained[cell.name] for cell in some if cell.name in trained}:
+            outcomes[column][name] = by_seed
+    return outcomes, chosen
 
 
 def _sweep(
