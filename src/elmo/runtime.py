@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.errors import UserError
 
 if TYPE_CHECKING:
-    from multiprocessing.context import ForkContext, SpawnContext
+    from multiprocessing.context import ForkContext
 
     import torch
 
@@ -71,15 +71,12 @@ def _physical_memory() -> int:
     return _ASSUMED_MEMORY
 
 
-def process_context() -> ForkContext | SpawnContext:
-    """How to start worker processes: fork on Linux, spawn elsewhere.
+def fork_context() -> ForkContext | None:
+    """Start worker processes that share what the parent has computed; None where that is unsafe.
 
-    Fork shares what the parent has computed. On macOS the system's own libraries break in a
-    forked child, and Windows has no fork: what a worker needs must be picklable there.
+    On macOS the system's own libraries break in a forked child, and Windows has no fork.
     """
-    if sys.platform == "linux":
-        return multiprocessing.get_context("fork")
-    return multiprocessing.get_context("spawn")
+    return multiprocessing.get_context("fork") if sys.platform == "linux" else None
 
 
 def after_fork_in_child(callback: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from elmo.study import pool
 from elmo.study.cells import Study
 from elmo.study.pool import run_cells
 from elmo.study.rows import Cell, Embedding
+
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="cells have no processes here")
 
 
 class Toy(Study):
@@ -49,6 +52,7 @@ def new_toy(folder: Path) -> Toy:
     return Toy(config=study.config, data=study.data, folder=folder)
 
 
+@needs_fork
 def test_every_result_is_there_whatever_else_fails(tmp_path: Path) -> None:
     study, told = new_toy(tmp_path), list[tuple[str, str]]()
 
@@ -72,6 +76,33 @@ def test_every_result_is_there_whatever_else_fails(tmp_path: Path) -> None:
     assert told == [("good", "cached")]
 
 
+def test_without_fork_cells_are_computed_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study is never pickled: its layers may be open files, and too large for a copy."""
+    study, told = new_toy(tmp_path), list[tuple[str, str]]()
+    on_disk: Any = (tmp_path / "layers").open("wb")
+    study.layers["elmo"] = on_disk
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    def tell(cell: Cell, state: str, fraction: float = 0.0, note: str = "") -> None:
+        told.append((cell.name, state))
+
+    results = run_cells(study, toy_cells("good", "mistake", "broken", "other"), tell)
+    assert {name: result.key for name, result in results.items()} == {
+        "good": "good",
+        "other": "other",
+    }
+    messages = {name: message for (_, message), name in study.failures.items()}
+    assert messages["mistake"] == "too few rows"
+    assert messages["broken"] == "unexpected: ZeroDivisionError: no such number"
+    states = {name: [state for cell, state in told if cell == name] for name, _ in told}
+    assert states["good"] == ["waiting", "running", "running", "done"]
+    assert states["mistake"] == ["waiting", "running", "failed"]
+    on_disk.close()
+
+
+@needs_fork
 def test_an_interruption_ends_the_processes_too(tmp_path: Path) -> None:
     def interrupt(cell: Cell, state: str, fraction: float = 0.0, note: str = "") -> None:
         if cell.name == "slow" and state == "running":

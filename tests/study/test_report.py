@@ -221,6 +221,21 @@ def test_texts_that_may_not_be_shown_are_not() -> None:
     assert "interest rates" not in shown
 
 
+@pytest.mark.parametrize("count", [1, 10, 18, 24])
+def test_examples_of_mistakes_fit_on_a_page(count: int) -> None:
+    some = full_results() | {key: [] for key in ("contrasts", "samples", "sweeps", "words")}
+    row = next(row for row in some["rows"] if row["alone"] and row["alone"]["confusions"])
+    row["alone"]["confusions"] = row["alone"]["confusions"][:1] * 3
+    some["rows"] = [row | {"name": f"svd-{idx}"} for idx in range(count)]
+    report = make_report(some)
+    section = next(section for section in report["sections"] if section["name"] == "mistakes")
+    (table,) = section["blocks"][-1]["blocks"]
+    assert len(table["parts"]) == count
+    lines = [line for part in table["parts"] for line in part["lines"]]
+    assert len(table["parts"]) + len(lines) <= 60
+    assert len(lines) == count * {1: 3, 10: 3, 18: 2, 24: 1}[count]
+
+
 def test_many_classes_take_several_tables() -> None:
     many = RESULTS | NOTHING | copy.deepcopy({key: RESULTS[key] for key in ("about", "rows")})
     labels = [f"label {idx}" for idx in range(11)]

@@ -92,9 +92,12 @@ def test_the_best_static_row_is_chosen_on_development_rows() -> None:
 
 @pytest.mark.parametrize("shows_texts", [True, False])
 def test_a_row_holds_its_figures(shows_texts: bool) -> None:
-    some = [good(0.8, wrong=6, texts_per_second=100.0), good(0.6, wrong=3, texts_per_second=300.0)]
+    some = {
+        5: good(0.8, wrong=6, texts_per_second=100.0),
+        6: good(0.6, wrong=3, texts_per_second=300.0),
+    }
     choice = ({"dropout": 0.3}, [{"settings": [], "development_accuracy": 0.5}])
-    found = column_result(some, (5, 6), 200.0, DATA, choice, None, shows_texts=shows_texts)
+    found = column_result(some, 200.0, DATA, choice, None, shows_texts=shows_texts)
     assert found["chosen"] == [{"name": "dropout", "value": 0.3}]
     assert [seed["seed"] for seed in found["seeds"]] == [5, 6]
     assert found["test_accuracy"]["mean"] == pytest.approx(1 - 4.5 / 30)

@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binomtest
-from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts
+from tests.study.toys import TINY_BILM, TOPICS, run_toy, toy_parts, toy_study
 
 from elmo.errors import UserError
 from elmo.files import locked_folder, read_json
+from elmo.language_model import weights_checksum
+from elmo.study.cells import Study
+from elmo.study.data import LabelledParts
 from elmo.study.pool import CellProgress
-from elmo.study.runner import PRETRAINING, SECONDS
+from elmo.study.rows import Cell
+from elmo.study.runner import FINISHED, PRETRAINING, SECONDS, _pretrained
 from elmo.training.config import DEFAULT
 
 ROWS = ("majority", "tfidf", "task", "svd", "distilled", "frozen", "trainable", "fine-tuned")
@@ -166,6 +170,24 @@ def test_a_row_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.Mon
     assert results["language_model"] is None
 
 
+def test_a_seed_that_fails_leaves_the_others_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = Study.compute
+
+    def fail_first(study: Study, cell: Cell, on_fraction: Any = None) -> Any:
+        if cell.name == "alone-svd-2-seed3":
+            raise UserError("no luck")
+        return compute(study, cell, on_fraction)
+
+    monkeypatch.setattr(Study, "compute", fail_first)
+    results = run_toy(tmp_path, rows=("majority", "svd"), seeds=(3, 7), samples=())
+    seeds = {
+        row["name"]: [seed["seed"] for seed in row["alone"]["seeds"]] for row in results["rows"]
+    }
+    assert seeds == {"majority": [3], "svd-2": [7]}
+
+
 def test_a_sweep_that_fails_is_told_of(tmp_path: Path) -> None:
     """SVD cannot give more numbers than the toy has words; skip-gram can."""
     results = run_toy(tmp_path, rows=("majority",), sweeps=("dim=50",))
@@ -182,6 +204,54 @@ def test_another_biLM_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         run_toy(tmp_path, **changes, pretraining=replace(TINY_BILM, model=other))
     assert PRETRAINING["full"] == DEFAULT
     assert PRETRAINING["standard"].training.epochs < DEFAULT.training.epochs
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_biLM_of_other_texts_is_trained_anew(
+    is_finished: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its texts may be the test texts of this study."""
+    parts, told = toy_parts(), list[tuple[str, str]]()
+    swapped = replace(parts, train=parts.test, test=parts.train)
+    study = toy_study(tmp_path / "a")
+    study.folder.mkdir()
+
+    def train(some: LabelledParts) -> str:
+        told.clear()
+        tell: Any = lambda cell, state, fraction=0.0: told.append((cell.name, state))  # noqa: E731
+        return weights_checksum(_pretrained(study, some, "bilm", TINY_BILM, tell).folder)
+
+    first = train(parts)
+    assert train(parts) == first
+    assert told == [("bilm", "cached")]
+    if not is_finished:
+        (study.folder / "bilm" / FINISHED).unlink()
+    other = train(swapped)
+    assert "other texts" in caplog.text
+    assert told[-1] == ("bilm", "done")
+    study = toy_study(tmp_path / "b")
+    study.folder.mkdir()
+    assert train(swapped) == other != first
+    # Of unknown texts.
+    (study.folder / "bilm.text.jsonl").unlink()
+    train(swapped)
+    assert told[-1] == ("bilm", "done")
+
+
+def test_files_are_named_without_their_folders(tmp_path: Path) -> None:
+    study = toy_study(tmp_path / "small")
+    study.folder.mkdir()
+    model = _pretrained(study, toy_parts(), "bilm", TINY_BILM, lambda *_, **__: None).folder
+    vectors = tmp_path / "mine.txt"
+    vectors.write_text("bank 1 0 0 1\nwater 0 1 1 0\n", encoding="utf-8")
+    results = run_toy(
+        tmp_path / "out", rows=("layer-0", "file-mine"), model=str(model), seeds=(0,),
+        word_vectors=(str(vectors),), samples=(), draws=0, words=(), task_dim=0,
+    )  # fmt: skip
+    assert results["failed"] == []
+    assert results["language_model"]["source"] == "given: bilm"
+    settings = {one["name"]: one["value"] for one in results["about"]["settings"]}
+    assert settings["word_vectors"] == "mine.txt"
 
 
 def test_damaged_seconds_count_as_nothing(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ class BiLMReference:
     path: str
     """The folder: absolute, or "bilm" for the copy in the estimator's own folder."""
     sha256: str
-    """Of its file of weights."""
+    """Checksum of its file of weights."""
 
 
 def empty_folder(path: Path | str) -> Path:
@@ -264,7 +264,7 @@ class TextClassifier(Estimator[ClassifierConfig]):
     labels_separator: str | None
     """What separates the labels of a text in files; None: each text has exactly one."""
     thresholds: Thresholds = 0.5
-    """Of several labels per text: the probability above which each is predicted, (labels,)."""
+    """With several labels per text: probability above which each is predicted, (labels,)."""
 
     @classmethod
     def from_parts(
@@ -509,11 +509,6 @@ class TextClassifier(Estimator[ClassifierConfig]):
             f"TextClassifier({len(self.labels)} labels, parts {'+'.join(self.part_weights)}, "
             f"biLM of {bilm.layers} layers, {2 * bilm.width} dimensions)"
         )
-
-
-def load_classifier(folder: Path | str = SHIPPED, device: str = "cpu") -> TextClassifier:
-    """`TextClassifier.from_pretrained`, by its name of version 0.1; until 0.3."""
-    return TextClassifier.from_pretrained(folder, device=device)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ MAX_WORD_VECTORS = 400_000
 TOKENS_AT_ONCE = 1 << 17
 """Words sorted by length and read together, which bounds the memory for many texts."""
 FEATURES_VERSION = 2
-"""Of the files in the cache; to be raised with every change of what they hold."""
+"""Version of the files in the cache; raise it with every change of what they hold."""
 CACHE_BYTES = 8 << 30
 BATCHES_SORTED = 50
 """Texts are sorted by length within this many batches: little padding, and still random order."""

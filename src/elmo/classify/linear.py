@@ -64,7 +64,7 @@ WEIGHT_SPREAD = 2.0
 BIAS_SPREAD = 0.3
 """Standard deviation of a class's bias before any text is seen; more is worse with few texts."""
 CHUNK_WORDS = 1024
-"""Longer texts are read in chunks of so many words, which bounds the memory for long texts."""
+"""Longer texts are read in chunks of this many words, which bounds the memory for long texts."""
 COMPONENTS, COMPONENT_ROWS = 512, 8192
 """Principal components that the logistic regression reads, and texts they are computed from."""
 
@@ -285,9 +285,9 @@ def fit_ngrams(
     limit = min(MAX_WEIGHTS // count, MAX_CHARACTERS if characters else MAX_WEIGHTS)
     if len(hashes) > limit:
         columns = np.sort(np.argsort(-in_texts, kind="stable")[:limit])
-        log.info("n-grams: the %d most frequent of %d", len(columns), len(hashes))
+        log.debug("n-grams: the %d most frequent of %d", len(columns), len(hashes))
         counts, hashes, in_texts = counts[:, columns], hashes[columns], in_texts[columns]
-    # Of all texts, held-out ones included, without their labels.
+    # From all texts, held-out ones included, without their labels.
     idf = (np.log((1 + len(texts)) / (1 + in_texts)) + 1).astype(np.float32)
     matrix = tfidf(counts, idf)
 
@@ -525,7 +525,7 @@ def accuracy_of(scores: Tensor, targets: Tensor) -> float:
 
 
 def probabilities_of(scores: Tensor, *, several: bool) -> Tensor:
-    """Of one label per text they sum to 1; of several, each label has its own."""
+    """Those of one label per text sum to 1; of several, each label has its own."""
     return scores.sigmoid() if several else scores.softmax(dim=1)
 
 

@@ -19,7 +19,7 @@ from elmo.evaluate import Averages, averages
 from elmo.runtime import require_extra
 
 LEVEL = 0.95
-"""Of all intervals."""
+"""Confidence level of all intervals."""
 RESAMPLES = 2000
 CALIBRATION_BINS = 15
 MAX_DENSE_LABELS = 1000
@@ -76,8 +76,8 @@ class Metrics:
     """Mean negative log-probability of the right label, in nats."""
     rows_per_second: float | None = None
     micro: Averages | None = None
-    """Of several labels per text, over all decisions; accuracy is then that of whole sets (exact
-    match), and calibration error, Brier score and log loss are means over decisions."""
+    """Averages over all decisions, with several labels per text; accuracy is then that of whole
+    sets (exact match), and calibration error, Brier score and log loss are means over decisions."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Mistake:
     gold: str
     predicted: str
     probability: float
-    """Of the predicted label."""
+    """Probability of the predicted label."""
     gold_probability: float
 
 
@@ -111,7 +111,7 @@ class Comparison:
 
     difference: float
     low: float
-    """Of the 95 percent interval, over rows and seeds."""
+    """Lower end of the 95 percent interval, over rows and seeds."""
     high: float
     p: float
     """Two-sided, of an exact permutation test over rows."""
@@ -385,7 +385,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable(error: float, comparisons: int = 1) -> float:
-    """The difference that is found with a probability of 0.8 where so many are tested at once."""
+    """The difference that is found with a probability of 0.8 among this many comparisons."""
     normal = NormalDist()
     level = (1 - LEVEL) / (2 * max(1, comparisons))
     return (normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)) * error

@@ -92,7 +92,7 @@ class Trained:
     probabilities: NDArray[np.float32]
     """By the classifier, of all texts, (texts, classes)."""
     held_out: NDArray[np.float32]
-    """Of the development rows, by parts that had not learned from them."""
+    """Probabilities of the development rows, by parts that had not learned from them."""
     classes: NDArray[np.int64]
     """The correct class of each text."""
     calibration: tuple[float, float]

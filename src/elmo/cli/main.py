@@ -252,7 +252,7 @@ class Leaf(NamedTuple):
     """One setting: a field of a settings dataclass that is no dataclass itself."""
 
     path: str
-    """Such as `training.epochs`."""
+    """Its dotted path, such as `training.epochs`."""
     type: Any
     default: object
     owner: type

@@ -145,7 +145,7 @@ class LayerMix(nn.Module):
             raise UserError(f"expected {layers} weights, one per layer, got {given}")
         self.config, self.layers, self.dim = config, layers, dim
         self.compute_dtype: torch.dtype | None = None
-        """Of the products of a learned function; None: of what is multiplied."""
+        """dtype of the products of a learned function; None: that of the factors."""
         self.is_sum = config.is_sum
         random = torch.Generator().manual_seed(config.mix_seed)
         self.logits: nn.Parameter | None = None

@@ -8,7 +8,7 @@ from typing import Literal
 from elmo.config import Count, Seed
 
 Distinct = Literal["phrase", "word", "none"]
-"""Of what only the best occurrence is shown."""
+"""The unit of which only the best occurrence is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)

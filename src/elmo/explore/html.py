@@ -11,7 +11,7 @@ from html import escape
 import numpy as np
 
 BLUE, RED = (37, 99, 175), (190, 60, 40)
-"""Of positive and negative values."""
+"""Colours of positive and negative values."""
 _CELL = "padding:2px 6px;text-align:{align};white-space:{space}"
 
 

@@ -68,7 +68,7 @@ CHUNK_WORDS = 8192
 """Words that are encoded and written at a time; what a killed process has to do again."""
 ROWS_AT_ONCE = 1 << 16
 WORDS_AROUND = 2
-"""On either side, in a phrase that is shown only once."""
+"""Words on either side, in a phrase that is shown only once."""
 LONGEST_WORDS_FILE = 1 << 30
 
 Rows = NDArray[np.int64]
@@ -100,7 +100,7 @@ class IndexDescription:
     texts: int
     occurrences: int
     corpus_texts: int
-    """Before sampling."""
+    """Texts of the corpus before sampling."""
     corpus_words: int
     labels: tuple[str, ...]
     senses: tuple[str, ...]
@@ -123,7 +123,7 @@ class Occurrence:
     label: str | None
     sense: str | None
     similarity: float | None = None
-    """To the query, if there was one: the cosine after the mean of the corpus was subtracted."""
+    """Cosine with the query, if there was one, after the mean of the corpus was subtracted."""
 
 
 @dataclass(frozen=True)
@@ -450,7 +450,7 @@ def build_index(
     try:
         with locked(lock, busy):
             try:
-                # Asked with the lock held, so that one which a kill has left is removed below.
+                # With the lock held, so that a lock file that a kill has left is removed below.
                 if out.exists():
                     raise UserError(f"{out}: exists already; delete it, or choose another folder")
                 claim_folder(folder)
@@ -469,7 +469,7 @@ def build_index(
             finally:
                 if (folder / MARK).is_file() and not (folder / PROGRESS).exists():
                     remove_folder(folder)  # there is nothing to resume
-                # Only by who holds it: others would remove the lock of a process at work.
+                # Only the holder removes it: another process may be working under it.
                 with suppress(OSError):  # Windows cannot delete it while it is held
                     lock.unlink()
     except OSError as error:

@@ -42,7 +42,7 @@ class Member(NamedTuple):
 
     path: PurePosixPath
     size: int
-    """As the archive declares it."""
+    """Bytes, as the archive declares them."""
     open: Callable[[], IO[bytes]]
 
 

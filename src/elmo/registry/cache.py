@@ -57,21 +57,21 @@ class File(NamedTuple):
     name: str
     addresses: tuple[str, ...]
     checksums: Mapping[str, str]
-    """Published ones."""
+    """Published checksums."""
 
 
 class Source(NamedTuple):
     """What a user has named."""
 
     name: str
-    """As it is written in messages, and in checksums.json."""
+    """Its name in messages and in checksums.json."""
     slug: str
     """Its folder in the cache."""
     files: tuple[File, ...]
     advice: str = ""
     """What to do if no address works."""
     known: Json | None = None
-    """What source.json is to say besides."""
+    """Further content of source.json."""
 
 
 def models_folder() -> Path:

@@ -41,9 +41,9 @@ class PublicModel:
     files: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Addresses of options.json and weights.hdf5, or of one archive; mirrors in order."""
     checksums: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """Published ones, by file and algorithm."""
+    """Published checksums, by file and algorithm."""
     pages: tuple[str, ...] = ()
-    """Where a person finds it."""
+    """Web pages that describe it."""
     dead: tuple[str, ...] = ()
     """Earlier addresses that are reported dead."""
     status: str | None = None
@@ -52,7 +52,7 @@ class PublicModel:
 
 @cache
 def public_models() -> dict[str, PublicModel]:
-    """All of them by name, families together."""
+    """All models by name, families together."""
     models: dict[str, PublicModel] = {}
     for entry in cast("list[dict[str, Any]]", read_json(MODELS)):
         plain = {key: value for key, value in entry.items() if key not in ("files", "checksums")}

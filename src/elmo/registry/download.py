@@ -38,7 +38,7 @@ PAUSE = 1.0
 """Seconds before the second attempt; twice as many before each later one."""
 CHUNK = 1 << 18
 TRANSIENT = (408, 425, 429)
-"""Answers that may be others a little later; so may all from 500 on."""
+"""Status codes that may change a little later; so may all from 500 on."""
 
 OnBytes = Callable[[int, int | None], None]
 """Called with the bytes received so far, and with all that will come if that is known."""
@@ -195,7 +195,7 @@ def _validator(response: Any) -> str | None:
 
 @contextmanager
 def _request(address: str, headers: Mapping[str, str]) -> Generator[Any]:
-    """An open answer; what went wrong otherwise is told in a few words."""
+    """An open answer; otherwise an error that says in a few words what went wrong."""
     if urlsplit(address).scheme not in ("http", "https"):
         raise UnreachableError("not an http:// or https:// address")
     request = urllib.request.Request(address, headers=dict(headers))  # noqa: S310 - checked above

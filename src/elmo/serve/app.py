@@ -45,7 +45,7 @@ from elmo.text.vocabulary import SPECIAL_WORDS, UNKNOWN
 LONG_TEXT = 20_000
 """Characters that are tokenized in a thread, so that other requests need not wait."""
 WATCH_AFTER = 0.05
-"""Seconds after which a request looks whether its client is still there."""
+"""Seconds between checks whether a request's client is still connected."""
 WORDS_AROUND = 14
 AGREEMENT_POINTS = 1000
 TYPES = {
@@ -234,7 +234,7 @@ class Handlers:
         *,
         cost: int | None = None,
     ) -> Any:
-        """Queue work and wait; nothing is computed for a client that has gone."""
+        """Queue work and wait; nothing is computed for a client that has disconnected."""
         request.scope["elmo.body"].done()
         future = self.state.engine.submit(work, words or [], seconds=self.limits.seconds, cost=cost)
         return await self.result(request, future)

@@ -1,4 +1,4 @@
-"""The thread that owns torch, and the queue before it.
+"""The thread that owns torch, and its queue of requests.
 
 Requests that want the same (same model, layer and pooling) are computed together. A vector does not
 depend on its batch mates by more than 1e-6, so batching changes speed only. Everything else runs
@@ -63,7 +63,7 @@ class Job:
 
 
 class Engine:
-    """A queue and the thread that works it off.
+    """A queue and the thread that processes it.
 
     Args:
         batch_words: Words computed together.
@@ -82,7 +82,7 @@ class Engine:
     ) -> None:
         self.batch_words, self.batch_wait, self.queue_words = batch_words, batch_wait, queue_words
         self.arriving = 0
-        """Requests whose body is being read: for them it is worth to wait."""
+        """Requests whose body is being read: they are worth waiting for."""
         self.observe = observe
         self._waiting: deque[Job] = deque()
         self._background: deque[Job] = deque()
@@ -103,7 +103,7 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after the batch it is at; what waits is cancelled."""
+        """End the thread after the current batch; waiting requests are cancelled."""
         with self._changed:
             self._stopped = True
             jobs = [*self._waiting, *self._background]
@@ -137,7 +137,7 @@ class Engine:
                 job.future.cancel()
                 return job.future
             if not background and self._words + words > self.queue_words:
-                # Those who have gone take no place from those who come.
+                # Cancelled requests do not count against new ones.
                 self._waiting = deque(one for one in self._waiting if not one.future.cancelled())
                 self._words = sum(one.cost for one in self._waiting)
             if not background and self._words and self._words + words > self.queue_words:
@@ -158,11 +158,6 @@ class Engine:
     ) -> Any:
         """Submit from another thread, and wait for the result."""
         return self.submit(work, texts, seconds=seconds, background=background).result()
-
-    def wake(self) -> None:
-        """Let the thread look again whether waiting is worth it."""
-        with self._changed:
-            self._changed.notify_all()
 
     def _work(self) -> None:
         while True:
@@ -195,7 +190,7 @@ class Engine:
                 mates = [job for job in self._waiting if job.key == first.key]
                 enough = sum(job.cost for job in mates) >= self.batch_words
                 left = give_up - time.monotonic()
-                # Alone so far: nobody to wait for. After a batch of many, they come again together.
+                # A lone request waits for nobody; the clients of a larger batch ask again together.
                 alone = not self.arriving and self._last_batch <= 1
                 if enough or left <= 0 or alone:
                     break
@@ -216,7 +211,7 @@ class Engine:
         return taken
 
     def _still_wanted(self, jobs: list[Job]) -> list[Job]:
-        """Those whose deadline has not passed and whose client has not gone."""
+        """Jobs whose deadline has not passed and whose client is still connected."""
         now = time.monotonic()
         for job in jobs:
             if job.deadline < now:
@@ -242,7 +237,7 @@ class Engine:
                     log.exception("a request failed")
                 live[0].future.set_exception(error)
                 return
-            # One request must not spoil the others: each for itself.
+            # One request must not spoil the others: compute each by itself.
             for job in live:
                 self._run_alone(job)
 

@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo.serve.config import ServeConfig
 
-OPEN_PATHS = ("/health", "/ready")
 HEADERS = {
     "content-security-policy": "; ".join(
         (
@@ -83,7 +82,7 @@ class SlowBodyError(HTTPException):
 
 
 class Metrics:
-    """Counters for Prometheus. With several processes, they add up in a folder of their own."""
+    """Counters for Prometheus. With several processes, they add up through a shared folder."""
 
     def __init__(self, waiting: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry()
@@ -222,7 +221,7 @@ class Body:
         self.counted = False
 
     async def receive(self) -> Message:
-        """The next message; after the body, the client's leaving may take as long as it likes."""
+        """The next message; once the body is there, the wait for a disconnect has no deadline."""
         if self.complete:
             return await self._receive()
         try:
@@ -234,7 +233,7 @@ class Body:
         return message
 
     def done(self) -> None:
-        """The request waits in the queue, or is over: it is not arriving any more."""
+        """Call when the request is queued or over: it is no longer arriving."""
         if self.counted:
             self.counted = False
             self._arriving(-1)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 CONFIG_VARIABLE, TOKEN_VARIABLE = "ELMO_SERVE_CONFIG", "ELMO_SERVE_TOKEN"
 SHORTEST_TOKEN = 16
 DRAIN_SECONDS = 1.0
-"""After SIGTERM, /ready says 503 for so long before the server stops to listen."""
+"""Seconds after SIGTERM in which /ready answers 503 before the server stops listening."""
 BACKLOG = 2048
 LARGEST_HEAD = 1 << 16
 _apps: list[FastAPI] = []
-"""The applications of this process, to be told of a signal."""
+"""The applications of this process, which are notified of a signal."""
 log = logging.getLogger(__name__)
 
 
@@ -131,7 +131,7 @@ class PatientProtocol(cast("type[Any]", AutoHTTPProtocol)):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says that it is not ready any more before it stops to listen."""
+    """uvicorn's server, which reports that it is not ready before it stops listening."""
 
     _drained_at: float | None = None
 
@@ -153,7 +153,7 @@ class Server(uvicorn.Server):
 
 
 def uvicorn_config(config: ServeConfig, app: FastAPI | str) -> uvicorn.Config:
-    """Settings for uvicorn: no access log, since texts are nobody's business."""
+    """Settings for uvicorn: no access log, since texts are private."""
     made = uvicorn.Config(
         app,
         factory=isinstance(app, str),

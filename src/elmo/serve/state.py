@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from elmo.classify.classifier import TextClassifier
-from elmo.config import BILM, CLASSIFIER, Json
+from elmo.config import BILM, CLASSIFIER, SHIPPED, Json
 from elmo.embed.config import EncodeConfig
 from elmo.embed.embedder import Embedder, Progress, Vectors
 from elmo.errors import UserError
@@ -40,7 +40,6 @@ from elmo.text.sources import resolve
 from elmo.text.tokenizer import tokenize_words
 from elmo.text.vocabulary import SPECIAL_WORDS, chunked
 
-SHIPPED = "default"
 NEWS_ITEMS = 1500
 BACKGROUND_WORDS = 1024
 """Words of the corpus that are encoded at a time: a request waits for no more than these."""

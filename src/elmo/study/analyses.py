@@ -177,8 +177,8 @@ class SweepPoint:
 def sweep_points(config: StudyConfig) -> list[SweepPoint]:
     """Read setting=value,value,… and make one cell per value and row that has the setting."""
     points: list[SweepPoint] = []
-    # Of vectors that are made anyway, those that take least: skip-gram with window 8 takes thrice
-    # the time of window 2.
+    # The vectors that take least time and are made anyway: skip-gram with window 8 takes three
+    # times as long as with window 2.
     window = min(config.windows, default=WordsConfig().window)
     for text in config.sweeps:
         setting, equals, values = text.partition("=")

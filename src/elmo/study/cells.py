@@ -37,18 +37,13 @@ from elmo.static.contextual import ContextualConfig, mean_vectors
 from elmo.static.train import static_vectors
 from elmo.static.vectors import StaticVectors
 from elmo.study.config import StudyConfig
-from elmo.study.data import (
-    StaticFeatures,
-    StudyData,
-    WithoutTaskIds,
-    without_task_vocabulary,
-)
+from elmo.study.data import StaticFeatures, StudyData, WithoutTaskIds, without_task_vocabulary
 from elmo.study.rows import ELMO, NOTHING, Cell, Embedding, Outcome, vector_files
 from elmo.text.corpus import is_held_out
 from elmo.text.vocabulary import SPECIAL_WORDS
 
 VERSION = 9
-"""Of what cells compute: results of another version are not used."""
+"""Version of what cells compute: results of another version are not used."""
 FINE_TUNING_STEPS = 100
 OnFraction = Callable[[float], None]
 """Told what fraction of a cell is done."""
@@ -75,7 +70,7 @@ class Study:
     embeddings: dict[str, Embedding] = field(
         default_factory=lambda: {NOTHING: Embedding(key=NOTHING)}
     )
-    """Those that are ready."""
+    """Embeddings that are ready."""
     given: dict[str, StaticVectors] = field(default_factory=dict[str, StaticVectors])
     """Vectors of the user's files, read once: a training took 4 s to read 400,000 words."""
     failures: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
@@ -97,7 +92,7 @@ class Study:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the products of classifiers."""
+        """The dtype of the products of classifiers."""
         return compute_precision(self.config.precision, torch.device("cpu"))
 
     def key(self, cell: Cell) -> str:
@@ -198,7 +193,7 @@ class Study:
         return train(data, features, shape, cell, on_fraction, learner, self.dtype)
 
     def load_vectors(self, embedding: str) -> StaticVectors:
-        """Those of the words of the texts."""
+        """The vectors of the words that occur in the texts."""
         vectors = StaticVectors.load(self.vectors_path(embedding), MAX_WORD_VECTORS)
         words = self.data.packed.different
         used = {form for word in words for form in (word, word.lower()) if form in vectors.ids}
@@ -276,7 +271,7 @@ def train(
     split = data.part(cell.train_rows, cell.per_class, learning.seed)
     rows, tuning = len(split.train), learning.fine_tuning
     if tuning.fine_tune_epochs:
-        # Of few rows more epochs: a biLM that has made no steps is not fine-tuned.
+        # More epochs over few rows: a biLM that has made no steps is not fine-tuned.
         tuned = learning.enough_epochs(rows, tuning.fine_tune_epochs, FINE_TUNING_STEPS)
         tuning = replace(tuning, fine_tune_epochs=tuned)
     learning = replace(learning, epochs=cell.epochs(rows), fine_tuning=tuning)

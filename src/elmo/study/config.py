@@ -12,7 +12,7 @@ LARGEST_SEED = 2**31 - 1
 MAX_WORDS = 400
 """Longer texts are cut."""
 LARGE, LARGE_EPOCHS, LEAST_STEPS = 5_000, 4, 1_200  # 340 lost 4 points (docs/experiments.md)
-"""With so many rows, epochs are fixed beforehand: 4, or as many as make so many steps."""
+"""From 5,000 rows on, epochs are fixed beforehand: 4, or as many as make 1,200 steps."""
 FEW_DEVELOPMENT_ROWS = 300
 """Fewer cannot tell settings apart: at an accuracy of 0.9 their standard error is 0.017."""
 
@@ -48,10 +48,10 @@ class StudyConfig:
     candidates: Annotated[int, Range(1, 3)] = 3
     """Settings that are tried for each row; the same for all."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of the classifiers' large products, and of all products where the biLM learns; auto: bf16
-    where the processor has units for it."""
+    """dtype of the classifiers' large products, and of all products where the biLM learns; auto:
+    bf16 where the processor has units for it."""
     analysis_rows: Count = 10_000
-    """Settings are tried, varied and drawn on at most so many rows."""
+    """Settings are tried, varied and drawn on at most this many rows."""
     analysis_steps: Count = 600
     """Steps of each such training: the same budget for every value."""
     fine_tune_epochs: Several = 2
@@ -70,7 +70,7 @@ class StudyConfig:
     """Settings to vary, each as setting=value,value,…; hidden, layers and bilm-epochs are those of
     small biLMs, one of which is trained for each value."""
     bilm_texts: Count = 10_000
-    """Each of these small biLMs is trained on at most so many texts."""
+    """Each of these small biLMs is trained on at most this many texts."""
     words: tuple[str, ...] = (
         "bank", "pitch", "court", "apple", "run", "strike", "chip", "virus", "match", "cell",
     )  # fmt: skip

@@ -39,7 +39,7 @@ Rows = NDArray[np.int64]
 GENERATED, GENERATED_ITEMS = "generated", (6_000, 1_500)
 """Name of the generated corpus, and its training and test items."""
 FEW_DEVELOPMENT_SHARE = 0.2
-"""Of few labels, this fraction chooses the epoch: less would be no row at all."""
+"""Fraction of few labels that chooses the epoch: less would be no row at all."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class LabelledParts:
 
 
 class PackedWords(NamedTuple):
-    """Words as indices: to look up millions took each training on static vectors seconds."""
+    """Looking up millions of words took every training on static vectors several seconds."""
 
     different: tuple[str, ...]
     indices: NDArray[np.int32]
-    """Of the words of all texts, end to end."""
+    """Indices of the words of all texts, end to end."""
     starts: Rows
     """Where each text starts."""
 
@@ -82,7 +82,7 @@ class StudyData:
     labels: tuple[str, ...]
     train_count: int
     split: Split
-    """Of the training rows: those learned from, and development rows."""
+    """The training rows, as those learned from and development rows."""
 
     @property
     def train(self) -> Rows:
@@ -110,9 +110,9 @@ class StudyData:
         return PackedWords.of(self.words)
 
     def part(self, rows: int | None, per_class: int | None, seed: int) -> Split:
-        """Fewer rows to learn from: so many at random, or so many per class, or all.
+        """Fewer rows to learn from: `rows` at random, or `per_class` of each class, or all.
 
-        With so few labels per class, those that choose the epoch are among them.
+        The rows that choose the epoch are among those drawn per class.
         """
         train, development = self.split
         if per_class is not None:
@@ -138,7 +138,7 @@ def read_parts(
     read: ReadOptions | None = None,
     label_column: str | None = None,
 ) -> LabelledParts:
-    """Read labelled texts; without any sources, news that nobody wrote."""
+    """Read labelled texts; without any sources, generated news."""
     if not sources:
         if test:
             raise UserError("--test came without texts to train on; name those first")
@@ -204,7 +204,7 @@ def tokenize(texts: Sequence[str], loaded: LanguageModel | None) -> list[list[st
 
 
 class WithoutTaskIds(TokenizedTexts):
-    """Texts for a classifier without task embeddings: to look up words took a ms per step."""
+    """Texts for a classifier without task embeddings. Looking up words took 1 ms per step."""
 
     def task_ids(self, rows: Sequence[int]) -> Tensor:
         return torch.zeros(len(rows), int(self.lengths[rows].max()), dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""News that nobody wrote: the corpus that a study runs on where no texts are named.
+"""Generated news: the corpus that a study runs on where no texts are named.
 
 news.jsonl.xz has 6,000 training and 1,500 test items in four classes, drawn from a grammar by
 benchmarks/invented_news.py, which knows what the ambiguous words in them mean.

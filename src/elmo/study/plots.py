@@ -236,7 +236,7 @@ def draws(results: Json) -> str:
 
 
 def best_of(results: Json) -> str:
-    """Expected test accuracy of the best of so many draws on development rows."""
+    """Expected test accuracy of the best of several draws on development rows."""
     figure = _figure(2.2)
     axes = figure.add_subplot()
     _quiet(axes, "y")

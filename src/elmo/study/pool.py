@@ -1,4 +1,4 @@
-"""Cells side by side: one process and one thread per cell, results in the study's cache."""
+"""Cells side by side, each with a process and a thread of its own; results in the study's cache."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ import time
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, Protocol, cast
 
 from elmo.errors import UserError
-from elmo.runtime import cpu_cores, process_context
-from elmo.study.cells import Study
+from elmo.runtime import cpu_cores, fork_context
+from elmo.study.cells import OnFraction, Study
 from elmo.study.rows import Cell
 
 REPORT_EVERY = 0.2
 """Seconds between the reports of a cell."""
 START_AGAIN, MOST_STARTS = 1.0, 60
-"""Seconds until a process is started again that the system refused, and how often."""
+"""Seconds between attempts to start a process that the system refuses, and how many of them."""
 
 State = Literal["waiting", "running", "done", "cached", "failed"]
 
 
 @dataclass(frozen=True)
 class CellProgress:
-    """How far a cell is. All cells of a study are told of as waiting when it starts."""
+    """How far a cell is. All cells of a study are reported as waiting when it starts."""
 
     name: str
     row: str
     """Title of the row or analysis that the cell belongs to."""
     state: State
     fraction: float = 0.0
-    """Of a running cell."""
+    """How much of a running cell is done, 0 to 1."""
     work: float = 1.0
     """How long it takes, compared with others."""
     note: str = ""
@@ -52,7 +53,7 @@ class Tell(Protocol):
 
 
 def reading_cell(name: str) -> Cell:
-    """Stands for the reading of all texts by a biLM."""
+    """A placeholder, in progress reports, for a biLM reading all texts."""
     return Cell(name=f"reading-{name}", row="Texts read by the biLM", kind="reading")
 
 
@@ -95,13 +96,33 @@ def run_cells(
 def _compute(
     study: Study, waiting: list[Cell], tell: Tell, processes: int, results: dict[str, Any]
 ) -> None:
-    """One process and one thread per cell, so that one that dies takes no other with it."""
+    """One process and one thread per cell, so that one that dies takes no other with it.
+
+    Without fork, one after the other in this process, each on all cores: a process that is spawned
+    would get its own copy of the layers, which may be half of the memory or open files.
+    """
     import torch
 
-    # torch imports half of itself for its first optimizer: a second or more,
+    # torch imports half of itself for its first optimizer, which takes a second or more:
     # here once rather than in each cell.
     torch.optim.AdamW([torch.zeros(1)])
-    context = process_context()
+
+    def end(cell: Cell, note: str | None) -> None:
+        result = study.cached(cell) if note is None else None
+        if result is not None:
+            results[cell.name] = result
+            tell(cell, "done", 1.0)
+        else:
+            note = note or "its result could not be read"
+            study.failures.setdefault((cell.row, note), cell.name)
+            tell(cell, "failed", note=note)
+
+    context = fork_context()
+    if context is None:
+        for cell in waiting:
+            tell(cell, "running")
+            end(cell, _attempt(study, cell, partial(tell, cell, "running")))
+        return
     running: dict[Connection, tuple[Cell, BaseProcess]] = {}
     messages: dict[str, str] = {}
     try:
@@ -125,15 +146,8 @@ def _compute(
                 except EOFError:
                     del running[reader]
                     process.join()
-                    result = study.cached(cell) if process.exitcode == 0 else None
-                    if result is not None:
-                        results[cell.name] = result
-                        tell(cell, "done", 1.0)
-                        continue
                     died = f"its process ended with code {process.exitcode}; out of memory?"
-                    note = messages.get(cell.name, died)
-                    study.failures.setdefault((cell.row, note), cell.name)
-                    tell(cell, "failed", note=note)
+                    end(cell, messages.get(cell.name, died) if process.exitcode else None)
     finally:
         for _, process in running.values():
             process.kill()
@@ -141,7 +155,7 @@ def _compute(
 
 
 def _start(process: BaseProcess) -> None:
-    """Start a process; a system that has none to spare for a moment is asked again."""
+    """Start a process; retry while the system is out of processes or memory."""
     for _ in range(MOST_STARTS):
         try:
             process.start()
@@ -162,25 +176,34 @@ def _work(study: Study, cell: Cell, writer: Connection) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
     end_with_parent()
-    gc.freeze()  # the texts: to look for garbage in them would copy their memory
+    # A garbage collection would write to object headers and so copy memory shared with the parent.
+    gc.freeze()
     torch.set_num_threads(1)
+    with threadpool_limits(1):
+        message = _attempt(study, cell, writer.send)
+    if message is not None:
+        writer.send(message)
+        raise SystemExit(1)
+
+
+def _attempt(study: Study, cell: Cell, on_fraction: OnFraction) -> str | None:
+    """Compute and store a cell; returns why it failed, or None."""
     last = 0.0
 
-    def on_fraction(fraction: float) -> None:
+    def report(fraction: float) -> None:
         nonlocal last
         if time.monotonic() - last > REPORT_EVERY:
             last = time.monotonic()
-            writer.send(fraction)
+            on_fraction(fraction)
 
     try:
-        with threadpool_limits(1):
-            study.store(cell, study.compute(cell, on_fraction))
+        study.store(cell, study.compute(cell, report))
+    except UserError as error:
+        return str(error)
     except Exception as error:
-        if not isinstance(error, UserError):
-            traceback.print_exc()
-        is_ours = isinstance(error, UserError)
-        writer.send(str(error) if is_ours else f"unexpected: {type(error).__name__}: {error}")
-        raise SystemExit(1) from None
+        traceback.print_exc()
+        return f"unexpected: {type(error).__name__}: {error}"
+    return None
 
 
 def end_with_parent() -> None:

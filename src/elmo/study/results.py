@@ -72,8 +72,7 @@ def comparisons(
 
 
 def column_result(
-    outcomes: Sequence[Outcome],
-    seeds: Sequence[int],
+    by_seed: Mapping[int, Outcome],
     reading_speed: float | None,
     data: StudyData,
     choice: tuple[Settings, list[Json]],
@@ -83,6 +82,7 @@ def column_result(
 ) -> Json:
     """One row in one of the two columns, all its seeds."""
     chosen, candidates = choice
+    outcomes = list(by_seed.values())
     pace = statistics.fmean(outcome.texts_per_second for outcome in outcomes)
     if reading_speed is not None:
         # From words to classes: first the biLM, then the classifier.
@@ -95,7 +95,7 @@ def column_result(
         "candidates": candidates,
         "seeds": [
             {"seed": seed} | {key: to_json(outcome)[key] for key in KEPT}
-            for outcome, seed in zip(outcomes, seeds, strict=False)
+            for seed, outcome in by_seed.items()
         ],
         "train_accuracy": spread(trains, data.train_count),
         "test_accuracy": spread([test.accuracy.value for test in tests], count),

@@ -32,7 +32,7 @@ NOTHING, ELMO, DISTILLED = "nothing", "elmo", "distilled"
 """Names of embeddings; a static one is named by its method and window, as svd-5."""
 METHODS = {"svd": "SVD", "skipgram": "Skip-gram"}
 ONE_LAYER = MixConfig(mix="average")
-"""Of static vectors: nothing to learn, so that no gradient is as large as all words of a batch."""
+"""Mix of static vectors: nothing to learn, so no gradient is as large as all words of a batch."""
 
 Group = Literal["control", "static", "elmo"]
 Kind = Literal["majority", "tfidf", "network", "fine-tuned", "vectors", "bilm", "reading", "words"]
@@ -131,7 +131,7 @@ class Cell:
         learning = self.classifier.learning
         if self.kind == "fine-tuned":
             return 36.0 * rows * learning.fine_tuning.fine_tune_epochs
-        # Without a number of epochs: about so many, and steps, until the loss stops falling.
+        # Without a number of epochs, the loss stops falling after about 15, and 600 steps.
         epochs = self.epochs(rows) or learning.enough_epochs(rows, 15, 600)
         if self.bilm is None:
             return rows * epochs
@@ -297,7 +297,8 @@ def row_cells(
     if column not in row.columns or (column == "beside" and not config.task_dim):
         return []
     if row.kind in ("majority", "tfidf"):
-        return [Cell(name=f"{column}-{row.name}", row=row.title, kind=row.kind)]
+        name = f"{column}-{row.name}"
+        return [Cell(name=name, row=row.title, kind=row.kind, seed=config.seeds[0])]
     seeds, cells = config.seeds, list[Cell]()
     if row.kind == "fine-tuned":
         seeds = seeds[: config.fine_tune_seeds]

@@ -24,7 +24,7 @@ from elmo.embed.config import MixConfig
 from elmo.embed.embedder import Embedder
 from elmo.errors import UserError
 from elmo.evaluate import averaged
-from elmo.files import locked_folder, read_json, write_json, write_json_lines
+from elmo.files import locked_folder, read_json, remove_folder, write_json, write_text
 from elmo.language_model import describe, open_model, weights_checksum
 from elmo.model_folder import CONFIG, parameter_count
 from elmo.runtime import require_extra
@@ -67,9 +67,9 @@ PRETRAINING = {
 }
 SECONDS, FINISHED = "seconds.json", "finished.json"
 LITTLE_TEXT = 1_000_000
-"""Running words: a biLM that is trained on fewer has seen too little of a language."""
+"""Words of text: a biLM that is trained on fewer has seen too little of a language."""
 EVALUATED_TEXTS = 2_000
-"""So many test texts measure a biLM at most."""
+"""Test texts that measure a biLM, at most."""
 
 Choice = tuple[Settings, list[Json]]
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def run_study(
             work = cell.work(data.train_count, len(data.labels))
             on_progress(CellProgress(cell.name, cell.row, state, fraction, work, note))
 
-        # All cells are told of as waiting, so that the time left can be estimated from the start.
+        # All cells are reported as waiting, so that the time left can be estimated from the start.
         # Settings that are yet to be chosen change none of it.
         vectors = _vector_cells(config, rows, sweeps)
         has_elmo = any(row.group == "elmo" for row in rows)
@@ -160,7 +160,7 @@ def run_study(
         bilm = None
         if needs_bilm and model is not None:
             loaded = open_model(model)
-            bilm = StudyBiLM(loaded, loaded.path or Path(model), f"given: {model}", None)
+            bilm = StudyBiLM(loaded, loaded.path or Path(model), f"given: {Path(model).name}", None)
         elif needs_bilm:
             bilm = _pretrained(study, parts, "bilm", pretraining, tell)
         data = study.data = replace(data, words=tokenize(data.texts, bilm and bilm.loaded))
@@ -190,7 +190,11 @@ def run_study(
             if row.embedding in study.embeddings
         }
         able = [row for row in rows if row.name in table]
-        by_column, chosen = _compare(study, able, tell)
+        by_seed, chosen = _compare(study, able, tell)
+        by_column: dict[Column, dict[str, list[Outcome]]] = {
+            column: {name: [*seeds.values()] for name, seeds in some.items()}
+            for column, some in by_seed.items()
+        }
         static = best_static(rows, by_column["alone"])
         errors: list[float] = []
         for column, outcomes in by_column.items():
@@ -201,7 +205,7 @@ def run_study(
                 errors = [comparison["standard_error"] for comparison in compared.values()]
             for row in (row for row in able if row.name in outcomes):
                 table[row.name][column] = column_result(
-                    outcomes[row.name], config.seeds,
+                    by_seed[column][row.name],
                     study.embeddings[row.embedding].texts_per_second, data,
                     chosen[column][row.name], compared.get(row.name), shows_texts=shows_texts,
                 )  # fmt: skip
@@ -217,8 +221,9 @@ def run_study(
         measured = None if bilm is None else language_model(bilm, study)  # a minute, before 100%
         words, senses = _words(study, parts, static, has_elmo, shows_texts, words_cell, tell)
         classifier = classifier_config(config, MixConfig(), config.seeds[0], CANDIDATES[0])
+        shown = replace(config, word_vectors=tuple(Path(p).name for p in config.word_vectors))
         settings = [
-            *flat_settings("", config),
+            *flat_settings("", shown),
             *flat_settings("classifier.", classifier),
             *(flat_settings("pretraining.", pretraining) if model is None and needs_bilm else ()),
         ]
@@ -343,8 +348,8 @@ def _number_in(path: Path) -> float:
 
 def _compare(
     study: Study, rows: Sequence[Row], tell: Tell
-) -> tuple[dict[Column, dict[str, list[Outcome]]], dict[Column, dict[str, Choice]]]:
-    """The outcomes of each row's seeds and its settings, by column; rows that fail are absent."""
+) -> tuple[dict[Column, dict[str, dict[int, Outcome]]], dict[Column, dict[str, Choice]]]:
+    """Outcomes by column, row and seed, without those that failed; and the settings of rows."""
     config, development = study.config, len(study.data.split.development)
     tuning = [cell for column in COLUMNS for cell in tuning_cells(config, rows, column)]
     tuned = run_cells(study, tuning if can_choose(config, development) else [], tell)
@@ -359,10 +364,10 @@ def _compare(
             settings = chosen[column][row.name][0]
             cells[column, row.name] = row_cells(config, row, column, settings)
     trained = run_cells(study, [cell for some in cells.values() for cell in some], tell)
-    outcomes: dict[Column, dict[str, list[Outcome]]] = {column: {} for column in COLUMNS}
+    outcomes: dict[Column, dict[str, dict[int, Outcome]]] = {column: {} for column in COLUMNS}
     for (column, name), some in cells.items():
-        if reached := [trained[cell.name] for cell in some if cell.name in trained]:
-            outcomes[column][name] = reached
+        if by_seed := {cell.seed: trained[cell.name] for cell in some if cell.name in trained}:
+            outcomes[column][name] = by_seed
     return outcomes, chosen
 
 
@@ -420,14 +425,20 @@ def _pretrained(
             f"{folder}: holds a biLM with other settings; use another --out for this study, "
             f"--fresh to start over, or that biLM: --model {folder}"
         )
+    # The texts of the last training stay next to it: those of another study may be our test texts.
+    text = study.folder / f"{name}.text.jsonl"
+    lines = [json.dumps({"text": line}) for line in parts.train.texts]
+    known = text.read_text("utf-8", "replace").splitlines() if text.is_file() else []
+    if (folder / CONFIG).exists() and known != lines:
+        log.warning("%s: was trained on other texts; its training starts over", folder)
+        remove_folder(folder)
     state: State = "cached"
     if not (folder / FINISHED).is_file():
         state, started = "done", time.monotonic()
         tell(cell, "running")
         times = [entry["time"] for entry in _log(folder) if "time" in entry]
         before = times[-1] - times[0] if times else 0.0
-        text = study.folder / f"{name}.text.jsonl"
-        write_json_lines(text, ({"text": line} for line in parts.train.texts))
+        write_text(text, "".join(f"{line}\n" for line in lines))
 
         def report(step: object) -> None:
             if isinstance(step, StepReport):

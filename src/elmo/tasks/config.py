@@ -155,7 +155,7 @@ class ProbeConfig:
     train_words: Count | None = None
     """Words of the training text that are used. Default: all."""
     seed: Seed = 0
-    """Of the linear probe and of the random biLM."""
+    """Seed of the linear probe and of the random biLM."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,7 @@ class PaperConfig:
     fraction_tasks: tuple[str, ...] = ("pos", "snli")
     """Tasks that are learned from fractions of their data."""
     fractions: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0)
-    """Of the training rows."""
+    """Fractions of the training rows for these tasks."""
     probes: tuple[str, ...] = ("pos", "senses", "wic", "scws", "similarity")
     """Probes by layer."""
     words: tuple[str, ...] = ("play", "bank", "court", "light")

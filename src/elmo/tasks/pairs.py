@@ -184,7 +184,7 @@ class ScoreMetrics:
 
     count: int
     pearson: Estimate
-    """With the interval of Fisher's transformation."""
+    """Pearson's correlation, with the interval of Fisher's transformation."""
     spearman: float
     mean_squared_error: float
 

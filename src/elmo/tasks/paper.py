@@ -61,7 +61,7 @@ MIXES = {
     "all layers, λ = 0.001": MixConfig(mix_pull=0.001),
 }
 MIX = MixConfig(mix_pull=0.001)
-"""Of all other cells: the paper's choice for most tasks."""
+"""The mix of all other cells: the paper's choice for most tasks."""
 FILES = {
     "pos": [f"ud_english_ewt/en_ewt-ud-{part}.conllu.gz" for part in ("train", "dev", "test")],
     "ner": [
@@ -74,7 +74,7 @@ INPUTS = {"words": "words", "characters": "characters", "both": "words and chara
 CELLS, RESULTS, JOB = "cells", "results.json", "job.json"
 RESAMPLES = 10_000
 FEWEST_DEVELOPMENT = 200
-"""Of a fraction of the training rows as many development rows are read, but at least this many."""
+"""A fraction of the training rows comes with as many development rows, but at least this many."""
 Data = tuple[Any, Any, Any]
 """Rows to train on, to choose the epoch by, and to test on."""
 OnCell = Callable[[str, str, int, int], None]
@@ -194,7 +194,7 @@ def read_layers(
 def _learning(learning: LearningConfig, config: PaperConfig, seed: int) -> LearningConfig:
     if config.epochs is None:
         return replace(learning, seed=seed)
-    # All of them: one without a better accuracy, as of SNLI without ELMo, is early in the cycle.
+    # All epochs: one without a better accuracy, as in SNLI without ELMo, may be early in the cycle.
     return replace(learning, seed=seed, epochs=config.epochs, patience=None)
 
 

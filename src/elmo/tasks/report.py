@@ -12,7 +12,7 @@ from statistics import fmean
 from elmo.config import Json
 
 LEVEL = 0.05
-"""Of significance."""
+"""Level of significance."""
 VERDICTS = {True: "agrees", False: "does not agree", None: "not significant"}
 PAPER_NUMBERS = {"senses": "Table 5: ", "pos": "Table 6: "}
 MIX_NAMES = ("last layer", "all layers, λ = 1", "all layers, λ = 0.001")

@@ -133,7 +133,7 @@ def first_senses(wordnet: Path) -> dict[Lemma, str]:
 
 
 def most_frequent_senses(text: AnnotatedText) -> dict[Lemma, str]:
-    """The same from annotated text, for want of WordNet: its lemmas alone, by frequency."""
+    """The same from annotated text, without WordNet: its lemmas alone, by frequency."""
     counts: defaultdict[Lemma, Counter[str]] = defaultdict(Counter)
     for lemmas, keys in zip(text.lemmas, text.keys, strict=True):
         for lemma, some in zip(lemmas, keys, strict=True):

@@ -22,7 +22,7 @@ NO_TAG = "_"
 """What files have where a tag is missing."""
 RESAMPLES = 1000
 COLOURS = ("#1c5d99", "#b8500f", "#2f7d4f", "#7a4fa3", "#a33b52", "#66717d")
-"""Of the labels of spans in HTML, in turn."""
+"""Colours of span labels in HTML, in turn."""
 _SPAN_TAG = re.compile(r"[BIESLU](-.+)?")
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def detect_scheme(
     wrong: Counter[Scheme] = Counter()
     first: dict[Scheme, str] = {}
     for row, tags in enumerate(sentences):
-        # Of E and S, only BIOES has any; BILOU is the same by other letters.
+        # Only BIOES has E and S; BILOU is the same by other letters.
         plain = [bilou.get(tag[0], tag[0]) + tag[1:] if tag else tag for tag in tags]
         plain = ["O" if tag == NO_TAG else tag for tag in plain]
         spans = find_spans(plain)
@@ -193,14 +193,14 @@ class TagMetrics:
     sentences: int
     words: int
     accuracy: Estimate
-    """Of words, with Wilson's interval."""
+    """Accuracy over words, with Wilson's interval."""
     unknown_word_accuracy: float | None
-    """Of words that the training text does not have."""
+    """Accuracy over words that the training text does not have."""
     precision: float | None
-    """Of spans, exact in limits and label, as conlleval counts; None without spans."""
+    """Precision over spans, exact in limits and label, as conlleval counts; None without spans."""
     recall: float | None
     f1: Estimate | None
-    """Of spans, with a bootstrap interval over sentences."""
+    """F1 over spans, with a bootstrap interval over sentences."""
     classes: tuple[ClassMetrics, ...]
     """By label of the spans, or by tag."""
     words_per_second: float | None = None

@@ -97,7 +97,7 @@ class WordNetwork(nn.Module):
 
     @property
     def mix(self) -> LayerMix:
-        """The first mix; without ELMo, an average that nobody reads."""
+        """The first mix; without ELMo, an average that is never read."""
         average = LayerMix(MixConfig(mix="average"), *self._shape)
         return next(iter(self.mixes), average)
 
@@ -201,7 +201,7 @@ class TaskRun(NamedTuple):
     model: TaskModel[Any, Any, Any]
     fitted: Fitted
     metrics: dict[str, Any]
-    """On development and, if there are any, test rows."""
+    """Metrics on development rows and, if there are any, on test rows."""
     seconds: float
 
 
@@ -217,7 +217,7 @@ class TaskModel(Estimator[ConfigT], Generic[ConfigT, NetworkT, TableT]):
     command: ClassVar[str]
     """Makes such a folder, for messages."""
     title: ClassVar[str]
-    """Of the card."""
+    """Title of the model card."""
     hub_task: ClassVar[str]
     """What a model hub calls the task."""
     network: NetworkT

@@ -84,7 +84,7 @@ class CorpusReport:
     held_out_documents: int = 0
     held_out_tokens: int = 0
     median_length: int = 0
-    """Tokens per document, as the percentiles are: the length that so many do not exceed."""
+    """Tokens per document; the percentiles are such lengths, too."""
     percentile_95: int = 0
     percentile_99: int = 0
     longest: int = 0
@@ -103,7 +103,7 @@ class CorpusReport:
     """Documents with what looks like HTML."""
     unspaced: Sightings = field(default_factory=Sightings)
     """Documents with Thai, Khmer, Burmese or Lao, one token per phrase."""
-    compared: int = 0  # the first so many documents, as memory allows, were compared
+    compared: int = 0  # this many documents, the first ones that fit into memory, were compared
     exact_duplicates: int = 0  # documents that would go if only one of each were kept
     near_duplicates: int = 0
     """An estimate, besides the exact ones: two texts count as copies with a probability equal to

@@ -30,7 +30,7 @@ SPELLING = "spelling.json"  # next to vocabulary.txt, if a model spells words by
 class Spelling:
     """How ELMoForManyLangs spells: by code points with ids of their own, not by UTF-8 bytes."""
 
-    longest_word: int | None  # words are cut to so many code points, also to be looked up
+    longest_word: int | None  # words are cut to this many code points, also for lookups
     characters: tuple[str, ...] = ()  # by id, the marks first; none for a model of whole words
 
     MARKS = ("<pad>", "<bow>", "<eow>", "<bos>", "<eos>", "<oov>")

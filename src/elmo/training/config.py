@@ -16,7 +16,7 @@ OptimizerName = Literal["adamw", "adagrad", "sgd"]
 Schedule = Literal["plateau", "one_cycle", "cosine", "constant"]
 DEFAULT_RATES: dict[OptimizerName, float] = {"adamw": 4e-3, "adagrad": 0.2, "sgd": 1.0}
 PLATEAU_RATE = 8e-3
-"""Of adamw on a plateau; with other schedules whole runs were measured at the lower rate."""
+"""Rate of adamw on a plateau; for other schedules, whole runs were measured at the lower rate."""
 COOL_DOWN = 0.4  # the last fraction of the training, in which the learning rate of a plateau falls
 
 
