@@ -675,7 +675,7 @@ def stop_reason(
     best = best_epoch(history)
     if not epochs or best is None or config.patience is None:
         return None
-    waited = history[-1].epoch - best.epoch
+    waited = min(epochs, history[-1].epoch - best.epoch)  # in this phase
     return f"no better epoch for {waited} epochs" if waited >= config.patience else None
 
 
