@@ -449,9 +449,10 @@ def test_an_interrupt_leaves_no_wrong_vectors(
 
     with torch.no_grad():
         layer(spelled(LEXICON[:20], vocabulary))
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(torch, "tensor", interrupted)
+        monkeypatch.setattr(torch, "tensor", interrupted)
+        with pytest.raises(KeyboardInterrupt):
             layer(spelled(LEXICON[15:30], vocabulary))
+        monkeypatch.undo()
         words = spelled(LEXICON[10:30], vocabulary)
         vectors = layer(words)
         layer.cache.clear()

@@ -55,7 +55,7 @@ def test_a_damaged_checkpoint_is_passed_over(
         path.write_bytes(harmed)
     if both:
         before = final_bytes(tmp_path / "run")
-        with pytest.raises(UserError, match="no checkpoint can be read .* --fresh"):
+        with pytest.raises(UserError, match=r"no checkpoint can be read .* --fresh"):
             train(tmp_path)
         assert final_bytes(tmp_path / "run") == before
         return

@@ -35,8 +35,8 @@ class EncodeConfig:
     slots: int = 1
     """For carry: number of texts read side by side; text n continues text n - slots."""
     batch_tokens: int | None = None
-    """Tokens per batch, padding included; default: 8,192 to 32,768, more for smaller models. Ignored
-    for carry, where a batch is the next text of each slot."""
+    """Tokens per batch, padding included; default: 8,192 to 32,768, more for smaller models.
+    Ignored for carry, where a batch is the next text of each slot."""
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -49,7 +49,8 @@ class EncodeConfig:
         numbers may be numpy's.
         """
         values: dict[str, Any] = vars(self)  # of any type, whatever is declared
-        layer, pooling, slots = values["layer"], values["pooling"], values["slots"]
+        layer, pooling = values["layer"], values["pooling"]
+        slots, tokens = values["slots"], values["batch_tokens"]
         if self.output not in get_args(Output):
             yield f"output: expected pooled or tokens, got {self.output!r}"
         if (layer not in LAYERS) if isinstance(layer, str) else not hasattr(layer, "__index__"):
@@ -64,9 +65,8 @@ class EncodeConfig:
             yield f"slots: expected a whole number of at least 1, got {slots!r}"
         elif slots > 1 and self.initial_state != "carry":
             yield f"slots: expected 1 unless initial_state is carry, got {slots}"
-        if (tokens := values["batch_tokens"]) is not None:
-            if not hasattr(tokens, "__index__") or tokens < 2:
-                yield f"batch_tokens: expected a whole number of at least 2, got {tokens!r}"
+        if tokens is not None and (not hasattr(tokens, "__index__") or tokens < 2):
+            yield f"batch_tokens: expected a whole number of at least 2, got {tokens!r}"
 
 
 TOLERANCE = 1e-4

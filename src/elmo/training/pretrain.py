@@ -218,7 +218,9 @@ def _run(
     model.compute_dtype = compute_precision(config.training.precision, model.device)
     dtype, threads = str(model.compute_dtype).removeprefix("torch."), torch.get_num_threads()
     here = {"dtype": dtype, "threads": threads, "processes": world.size}
-    before = here if checkpoint is None else {name: getattr(run, name) or here[name] for name in here}
+    before = (
+        here if checkpoint is None else {name: getattr(run, name) or here[name] for name in here}
+    )
     for name, value in here.items():
         if before[name] != value:
             log.warning(
