@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elmo.text.batching import Batch, Targets
 
 TOP = 5
-CONFUSIONS = 30  # so many of the most frequent confusions are listed
+CONFUSIONS = 30  # this many of the most frequent confusions are listed
 MOST_PAIRS = 1 << 20  # confused pairs counted at a time; of more, those seen once are forgotten
 
 

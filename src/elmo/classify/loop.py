@@ -615,7 +615,9 @@ def fit(
             if features is not None or phase.name == FINE_TUNING:
                 with nullcontext() if checkpoints is None else checkpoints.watched():
                     learn(network, phase, objective, config, on_report, history, checkpoints)
-            done = [report for report in history if phase.name in (report.phase, FINE_TUNING)]
+            done = history
+            if phase.name != FINE_TUNING:  # a resumed job has reports of both phases
+                done = [report for report in history if report.phase == phase.name]
             reason = stop_reason(phase, done, rows, config)
             reasons.append(f"{phase.name} stopped after epoch {len(done)}: {reason}")
     except LossIsNaNError as error:

@@ -46,7 +46,7 @@ Vectors = NDArray[np.float32]
 Dtype = Literal["float32", "bfloat16", "fp32", "bf16", "auto"] | torch.dtype
 OnTexts = Callable[[int, int], None]  # called after each batch with its numbers of texts and words
 
-BATCHES_AT_ONCE = 4  # texts are sorted by length within so many batches, all in memory
+BATCHES_AT_ONCE = 4  # texts are sorted by length within this many batches, all in memory
 CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neutral context
 
 

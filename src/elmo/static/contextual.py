@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from elmo.language_model import LanguageModel
 
 CHUNK_WORDS = 1024
-"""Longer texts are read in chunks of so many words, which bounds the memory."""
+"""Longer texts are read in chunks of this many words, which bounds the memory."""
 TOKENS_AT_ONCE = 1 << 17
 """Words sorted by length and read together."""
 BATCH_TOKENS = 8192

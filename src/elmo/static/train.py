@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from elmo.language_model import LanguageModel
 
-TOKENS_AT_ONCE = 1 << 20  # pairs are counted in chunks of so many tokens; texts are not split
+TOKENS_AT_ONCE = 1 << 20  # pairs are counted in chunks of this many tokens; texts are not split
 MAX_SENTENCE = 10_000  # gensim ignores words beyond this in a sentence, so longer texts are split
 REPORT_EVERY = 1000  # texts between two progress reports of skip-gram
 

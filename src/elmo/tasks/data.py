@@ -30,7 +30,7 @@ PAIR_COLUMNS = (
 )  # fmt: skip
 LABEL, SCORE = "label", "score"
 FEW_TAGS = 50
-"""Up to so many tags, however few words there are; above, each must have two words on average."""
+"""Up to this many tags, however few words there are; above, each must have two words on average."""
 _SHOWN = 5
 
 log = logging.getLogger(__name__)

@@ -103,7 +103,7 @@ class CorpusReport:
     """Documents with what looks like HTML."""
     unspaced: Sightings = field(default_factory=Sightings)
     """Documents with Thai, Khmer, Burmese or Lao, one token per phrase."""
-    compared: int = 0  # the first so many documents, as memory allows, were compared
+    compared: int = 0  # the first this many documents, as memory allows, were compared
     exact_duplicates: int = 0  # documents that would go if only one of each were kept
     near_duplicates: int = 0
     """An estimate, besides the exact ones: two texts count as copies with a probability equal to

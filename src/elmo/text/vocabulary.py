@@ -30,7 +30,7 @@ SPELLING = "spelling.json"  # next to vocabulary.txt, if a model spells words by
 class Spelling:
     """How ELMoForManyLangs spells: by code points with ids of their own, not by UTF-8 bytes."""
 
-    longest_word: int | None  # words are cut to so many code points, also to be looked up
+    longest_word: int | None  # words are cut to this many code points, also to be looked up
     characters: tuple[str, ...] = ()  # by id, the marks first; none for a model of whole words
 
     MARKS = ("<pad>", "<bow>", "<eow>", "<bos>", "<eos>", "<oov>")
@@ -59,7 +59,7 @@ class Spelling:
     def spell(self, word: str) -> NDArray[np.int64]:
         """The row of a word: `<eow>`, its code points, `<bow>`, padding.
 
-        The marks are swapped by a historic mistake: all models were trained so.
+        ELMoForManyLangs swapped the two marks by mistake, and all its models were trained that way.
         """
         _, bow, eow, bos, eos, oov = range(len(self.MARKS))
         row = np.zeros(self.row_length, dtype=np.int64)  # <pad> is 0

@@ -318,8 +318,8 @@ def _check_folder(folder: Path, run: RunConfig, config: PretrainConfig, fresh: b
             # Longer is fine. A frozen start is a fraction of the whole, so it would come again.
             training = replace(training, epochs=config.training.epochs)
         job, this_job = (
-            {**to_json(settings), "start_from": run.start_from, "word_vectors": run.word_vectors}
-            for settings, run in ((replace(before, training=training), before_run), (config, run))
+            {**to_json(settings), "start_from": its.start_from, "word_vectors": its.word_vectors}
+            for settings, its in ((replace(before, training=training), before_run), (config, run))
         )
         check_same_job(folder, job, this_job)
 
