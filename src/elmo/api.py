@@ -93,7 +93,9 @@ def pretrain(
         settings = config
     else:
         settings = from_json(PretrainConfig, merged(to_json(base), config), "config")
-    if not isinstance(config, str) and (config is settings or "tokenizer" in config):
+    if not isinstance(config, str) and (
+        isinstance(config, PretrainConfig) or "tokenizer" in config
+    ):
         allow_tokenizer(settings.tokenizer.tokenizer)
     if custom_tokenizer is not None and settings.tokenizer.tokenizer != "custom":
         settings = replace(settings, tokenizer=replace(settings.tokenizer, tokenizer="custom"))

@@ -476,8 +476,7 @@ class Encoder:
                 self.state = zeros if state is None else state.followed_by(zeros)
                 state = self.state.select(slice(len(group)))
             elif state is not None:  # row 0, the warm state, once per text
-                rows = torch.zeros(len(group), dtype=torch.long, device=model.device)
-                state = state.select(rows)
+                state = state.select(torch.zeros(len(group), dtype=torch.long, device=model.device))
             # Layers above the highest one asked for are computed only if their state is carried.
             outputs = model.layers(batch, state, upto=None if carry else self._layers[-1])
             if carry and self.state is not None:  # slots without a text keep their state

@@ -8,8 +8,7 @@ One module for every kind of job:
 - `stop_requested` turns signals into a flag that is looked at after each step;
 - `save_checkpoint` writes `step-000001234/` with tensors and a progress.json that holds their
   checksums, to a temporary path that is synced and renamed, so a checkpoint is complete or absent;
-- `newest_checkpoint` loads the newest one whose checksums are right, and refuses to start over if
-  there are checkpoints of which none is.
+- `newest_checkpoint` loads the newest one whose checksums are right; if none is, it stops.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ TENSOR_FILES = {
     "tensors": "training.safetensors",
 }
 """The files of a checkpoint, by the key under which progress.json holds their checksum.
-
-`training` is the key of pre-training, `tensors` that of classifiers: a checkpoint has one of them.
-"""
+Pre-training has `training`, classifiers have `tensors`."""
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGXCPU")
 """Ctrl-C, kill, a lost terminal, and what batch systems send before time runs out."""
 
@@ -89,8 +86,7 @@ def save_checkpoint(
     """Write a checkpoint, then delete all but the newest `keep`: one damaged file loses little.
 
     `progress` is written to progress.json together with the checksums of `tensors`, which have keys
-    of TENSOR_FILES. Checkpoints of later steps are deleted: whoever resumed before them found them
-    damaged.
+    of TENSOR_FILES. Later steps were damaged when the job was resumed before them; they go, too.
     """
     assert not {"training", "tensors"} <= tensors.keys(), "both are written to one file"
     with atomic_folder(folder / f"step-{step:09d}") as temporary:
@@ -116,8 +112,7 @@ def newest_checkpoint(
         What `read_progress` returned, and the tensors by key; None without a checkpoint.
 
     Raises:
-        UserError: there are checkpoints, and all are damaged; starting over would delete the best
-            weights so far.
+        UserError: all are damaged; starting over would overwrite the best weights.
     """
     paths = sorted(folder.glob("step-*"), reverse=True)
     for path in paths:

@@ -75,10 +75,9 @@ class World:
         return content.tobytes().decode()
 
     def on_first(self, work: Callable[[], T]) -> T | None:
-        """Do something in the first process only; the others get None. If it fails, all fail.
+        """Do something in the first process only; the others get None.
 
-        Raises:
-            UserError: in the others, with the message of what the first process raises.
+        If it fails, all fail: the others with a UserError that says what the first one raised.
         """
         if not self.is_first:
             if problem := self.broadcast(""):

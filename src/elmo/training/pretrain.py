@@ -218,9 +218,8 @@ def _run(
     model.compute_dtype = compute_precision(config.training.precision, model.device)
     dtype, threads = str(model.compute_dtype).removeprefix("torch."), torch.get_num_threads()
     here = {"dtype": dtype, "threads": threads, "processes": world.size}
-    before = (
-        here if checkpoint is None else {name: getattr(run, name) or here[name] for name in here}
-    )
+    known = {} if checkpoint is None else {name: getattr(run, name) for name in here}
+    before = {name: known.get(name) or value for name, value in here.items()}
     for name, value in here.items():
         if before[name] != value:
             log.warning(
@@ -228,8 +227,7 @@ def _run(
                 "with exactly the weights that it would have had where it started",
                 name, before[name], name, value,
             )  # fmt: skip
-    recorded = replace(run, **before)
-    if world.is_first and recorded != run:
+    if world.is_first and (recorded := replace(run, **before)) != run:
         run = recorded
         files.write_json(folder / CONFIG, {**read_config(folder), "run": to_json(run)})
     log.info(
