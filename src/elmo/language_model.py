@@ -256,14 +256,15 @@ class LanguageModel:
         """The words of a text.
 
         A literal <S> or </S> is an unknown word, since the model adds the boundaries itself. Only
-        official character models read it as a boundary within the text, as the originals do.
+        official character models and ELMoForManyLangs, with its own marks, read it as a boundary
+        within the text, as the originals do.
         """
         config, vocabulary = self.model.config, self.vocabulary
         boundaries, unknown = {*vocabulary.words[: END + 1]}, vocabulary.words[UNKNOWN]
         words = self.tokenize(text) if isinstance(text, str) else checked_words(text)
         reads_marks = config.input == "characters" and config.softmax.loss == "none"
-        # ELMoForManyLangs reads its own marks in a text as boundaries, too.
-        if reads_marks or vocabulary.spelling is not None or boundaries.isdisjoint(words):
+        is_many_langs = vocabulary.spelling is not None
+        if reads_marks or is_many_langs or boundaries.isdisjoint(words):
             return words
         return [unknown if word in boundaries else word for word in words]
 
@@ -621,14 +622,14 @@ class UnknownWords:
         known = len(self._vocabulary) > len(SPECIAL_WORDS)
         return unknown / words if words and known else None
 
-    def tell(self, so: str = "its results say little about this one") -> None:
+    def tell(self, so: str = "and its results say little about this one") -> None:
         """Log the rate, as a warning that says what follows from it if there are many."""
         if self.rate is None:
             return
         if self.rate > self.MANY:
             log.warning(
                 "unknown words: %.1f%%; the model was trained on other text or another language, "
-                "and %s", 100 * self.rate, so,
+                "%s", 100 * self.rate, so,
             )  # fmt: skip
         else:
             log.info("unknown words: %.1f%%", 100 * self.rate)

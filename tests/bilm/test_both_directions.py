@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -157,6 +158,55 @@ def test_an_exception_comes_through_and_breaks_nothing(side: int) -> None:
     assert torch.get_num_threads() == threads
     (left, _), _ = join(fine, fine)
     torch.testing.assert_close(left, argument.sum())
+
+
+@pytest.fixture
+def four_threads() -> Generator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_where_the_right_side_fails_the_left_one_is_waited_for() -> None:
+    started, done = threading.Event(), threading.Event()
+
+    def left() -> None:
+        started.set()
+        time.sleep(0.2)
+        done.set()
+
+    def right() -> None:
+        started.wait(20)
+        raise RuntimeError("no loss today")
+
+    with pytest.raises(RuntimeError, match="no loss today"):
+        in_two_threads(left, right)
+    assert done.is_set()
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_two_threads_of_the_user_keep_their_number_of_threads() -> None:
+    """Overlapping calls: the one that began second took the halved number for its own."""
+    inside = threading.Event()
+    counts: list[int] = []
+
+    def wait_inside() -> None:
+        inside.set()
+        time.sleep(0.2)
+
+    def second() -> None:
+        inside.wait(20)
+        in_two_threads(lambda: None, lambda: counts.append(torch.get_num_threads()))
+        counts.append(torch.get_num_threads())
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    in_two_threads(wait_inside, lambda: time.sleep(0.2))
+    thread.join()
+    assert counts == [2, 4]
+    assert torch.get_num_threads() == 4
 
 
 def test_each_side_has_half_of_the_threads_and_gives_them_back() -> None:

@@ -434,6 +434,31 @@ def test_a_copy_remembers_for_itself(vocabulary: Vocabulary, copied: Any) -> Non
     assert "cache" not in "".join(layer.state_dict())
 
 
+@pytest.mark.parametrize("most_words", [1000, 20])
+def test_an_interrupt_leaves_no_wrong_vectors(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, most_words: int
+) -> None:
+    layer = layer_of()
+    layer.cache = WordCache(most_words)
+    make = torch.tensor
+
+    def interrupted(values: object, **options: Any) -> Tensor:
+        if isinstance(values, list):  # the rows of the cache that are about to be written
+            raise KeyboardInterrupt
+        return make(values, **options)
+
+    with torch.no_grad():
+        layer(spelled(LEXICON[:20], vocabulary))
+        monkeypatch.setattr(torch, "tensor", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            layer(spelled(LEXICON[15:30], vocabulary))
+        monkeypatch.undo()
+        words = spelled(LEXICON[10:30], vocabulary)
+        vectors = layer(words)
+        layer.cache.clear()
+        assert torch.equal(vectors, layer(words))
+
+
 def test_threads_do_not_get_in_each_others_way(vocabulary: Vocabulary) -> None:
     layer = layer_of()
     layer.cache = WordCache(20)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -239,6 +241,21 @@ def test_fit_is_train_and_labels_keep_their_type(bilm: Path) -> None:
     assert "2 labels" in repr(classifier)
     by_words = TextClassifier(bilm, toy_config()).fit([text.split() for text in data.texts], labels)
     np.testing.assert_allclose(by_words.predict_proba(TEXTS), expected, rtol=0, atol=1e-5)
+
+
+def test_a_pickle_knows_the_weights_of_its_bilm(bilm: Path, tmp_path: Path) -> None:
+    mine = shutil.copytree(bilm, tmp_path / "bilm")
+    data = toy_texts()
+    classifier = TextClassifier(mine, toy_config()).fit(data.texts, data.labels or [])
+    expected = classifier.predict_proba(TEXTS)
+    content, state = pickle.dumps(classifier), classifier.__getstate__()
+    np.testing.assert_array_equal(pickle.loads(content).predict_proba(TEXTS), expected)
+    save_weights(mine / "model.safetensors", toy_model(seed=9).model)
+    with pytest.raises(UserError, match="not the biLM that this pickle was trained on"):
+        pickle.loads(content)
+    before = TextClassifier.__new__(TextClassifier)  # of a version that stored no checksum
+    before.__setstate__({**state, "language_model": state["language_model"][:2]})
+    assert before.predict_proba(TEXTS).shape == expected.shape
 
 
 def test_scikit_learn_can_copy_it_and_change_its_parameters(bilm: Path) -> None:

@@ -25,6 +25,7 @@ from elmo.classify.features import (
     check_vector_size,
     cut_texts,
     init_from_word_vectors,
+    limit_cache,
     shuffled_batches,
     task_ids,
     tokenize_texts,
@@ -386,3 +387,19 @@ def test_cached_layers_are_read_again_and_only_for_the_same_model(
     monkeypatch.setattr("elmo.classify.features.CACHE_BYTES", 0)
     pooled_layers(words, toy_model(seed=1).model, cached=True)
     assert not list(tmp_path.rglob("*.npy"))
+
+
+def test_files_that_another_process_deletes_meanwhile_do_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link to nothing is what a deleted file is: a name that `stat` does not find."""
+    monkeypatch.setattr("elmo.classify.features.CACHE_BYTES", 5)
+    (tmp_path / "model").mkdir()
+    for name in (".a.npy.elmo-0123abcd.partial", "a.npy", "b.npy"):
+        (tmp_path / "model" / name).symlink_to(tmp_path / "deleted")
+    for age, name in enumerate(("new.npy", "old.npy")):
+        (tmp_path / "model" / name).write_bytes(b"1234")
+        os.utime(tmp_path / "model" / name, (1000 - age, 1000 - age))
+    limit_cache(tmp_path)
+    assert (tmp_path / "model" / "new.npy").exists()
+    assert not (tmp_path / "model" / "old.npy").exists()

@@ -123,6 +123,18 @@ def test_patience_ends_a_training_that_does_not_get_better(tmp_path: Path) -> No
     assert setting.history[-1].epoch - best.epoch == 2
 
 
+def test_patience_counts_the_epochs_of_one_phase(tmp_path: Path) -> None:
+    """The network was best at epoch 5 of 12: fine-tuning still has three epochs to be better."""
+    accuracies = [0.5] * 4 + [0.9] + [0.5] * 7
+    history = [report(epoch, value) for epoch, value in enumerate(accuracies, 1)]
+    config = LearningConfig(epochs=12, patience=3)
+    phase = Setting(tmp_path).phase._replace(name="fine-tuning", epochs=8)
+    for epoch in (13, 14, 15):
+        assert stop_reason(phase, history, 48, config) is None
+        history.append(replace(report(epoch, 0.6), phase=phase.name))
+    assert stop_reason(phase, history, 48, config) == "no better epoch for 3 epochs"
+
+
 def test_a_loss_that_is_no_number_stops_and_restores(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
     per_epoch = -(-len(setting.task.split.train) // 8)

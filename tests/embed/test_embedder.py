@@ -305,7 +305,13 @@ def test_the_warm_state_follows_the_weights(folder: Path) -> None:
     [
         ({"layer": 3}, "layers 0 to 2"),
         ({"layer": -1}, "layers 0 to 2"),
-        ({"layer": "tpo"}, "layer: expected a number or one of mix, top"),
+        ({"layer": "tpo"}, "layer: expected a whole number or one of mix, top"),
+        ({"layer": 1.5}, "layer: expected a whole number .* got 1.5"),
+        ({"layer": None}, "layer: expected a whole number .* got None"),
+        ({"layer": np.int64(3)}, "layers 0 to 2"),
+        ({"pooling": ["mean", "max"]}, r"pooling: expected mean, .* got \['mean', 'max'\]"),
+        ({"slots": "2"}, "slots: expected a whole number of at least 1, got '2'"),
+        ({"batch_tokens": "9"}, "batch_tokens: expected a whole number of at least 2, got '9'"),
         ({"pooling": "mean+median"}, "got 'median'"),
         ({"initial_state": "cold"}, "expected zero, warm or carry"),
         ({"slots": 2}, "expected 1 unless initial_state is carry"),
@@ -419,6 +425,10 @@ def test_a_progress_bar_is_shown_on_standard_error(capfd: pytest.CaptureFixture[
     out, error = capfd.readouterr()
     assert out == ""
     assert "tokens/s" in error
+    seen: list[int] = []
+    WORD_MODEL.encode(SENTENCES, show_progress=True, progress=lambda done: seen.append(done.texts))
+    assert seen[-1] == len(SENTENCES)
+    assert "tokens/s" in capfd.readouterr().err
 
 
 def test_repr_says_what_it_is(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.faults.conftest import SOAK, final_bytes, train
 from tests.training.conftest import write_corpus
 
+from elmo.errors import UserError
+
 FILES = ("model.safetensors", "training.safetensors", "progress.json")
 
 
@@ -43,7 +45,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     harm: Callable[[bytes, random.Random], bytes],
     both: bool,
 ):
-    """With both checkpoints damaged, the run starts anew and still ends alike."""
+    """With both checkpoints damaged, the run is refused rather than started over."""
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     chance = random.Random(seed)
     checkpoints = sorted((tmp_path / "run" / "checkpoints").glob("step-*"), reverse=True)
@@ -51,6 +53,12 @@ def test_a_damaged_checkpoint_is_passed_over(
         path = checkpoint / chance.choice(FILES)
         harmed = harm(path.read_bytes(), chance)
         path.write_bytes(harmed)
+    if both:
+        before = final_bytes(tmp_path / "run")
+        with pytest.raises(UserError, match=r"no checkpoint can be read .* --fresh"):
+            train(tmp_path)
+        assert final_bytes(tmp_path / "run") == before
+        return
     train(tmp_path)
     assert "skipping a damaged checkpoint" in caplog.text
     # A flipped checksum accuses the file that it belongs to, but never another checkpoint.

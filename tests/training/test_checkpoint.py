@@ -112,7 +112,24 @@ def test_damaged_progress_is_logged_skipped_and_deleted_by_the_next(tmp_path, ca
 def test_a_missing_file_is_damage(tmp_path):
     write(tmp_path, 1)
     (tmp_path / "step-000000001" / "model.safetensors").unlink()
-    assert newest(tmp_path) is None
+    with pytest.raises(UserError, match=r"can be read \(step-000000001\); .* --fresh"):
+        newest(tmp_path)
+
+
+def test_a_new_checkpoint_replaces_damaged_ones_of_later_steps(tmp_path):
+    for step in (7, 8, 9):
+        write(tmp_path, step, keep=3)
+    for step in (8, 9):
+        (tmp_path / f"step-00000000{step}" / "progress.json").unlink()
+    assert newest(tmp_path) == "step 7"
+    write(tmp_path, 8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000007", "step-000000008"]
+    assert newest(tmp_path) == "step 8"
+
+
+def test_two_keys_of_one_file_are_not_both_saved(tmp_path):
+    with pytest.raises(AssertionError, match="one file"):
+        save_checkpoint(tmp_path, 1, {}, {"training": {}, "tensors": {}})
 
 
 def test_checksums_are_in_progress_as_the_first_version_wrote_them(tmp_path):

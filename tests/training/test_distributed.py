@@ -80,6 +80,22 @@ def test_where_the_first_process_fails_all_fail_alike():
         fail(World())
 
 
+def break_down(world: World) -> None:
+    def work() -> None:
+        raise MemoryError
+
+    world.on_first(work)
+
+
+def test_whatever_the_first_process_raises_the_others_do_not_wait_for_it():
+    first, other = in_world(2, break_down)
+    assert type(first) is MemoryError
+    assert type(other) is UserError
+    assert "MemoryError" in str(other)
+    with pytest.raises(MemoryError):
+        break_down(World())
+
+
 def die(world: World) -> None:
     if world.rank == 1:
         os._exit(9)

@@ -412,7 +412,8 @@ def test_a_run_knows_its_dtype_and_tells_of_another_machine(
             patch.setattr("elmo.training.pretrain.stop_requested", stopped)
             pretrain([str(corpus_file)], tmp_path / "run", config, **around)
         assert read_run(tmp_path / "run")[0].dtype == dtype
-        assert ("computed in bfloat16 and computes in float32" in caplog.text) is not has_units
+        message = "computed with dtype=bfloat16 and computes with dtype=float32"
+        assert (message in caplog.text) is not has_units
     # A run of before does not say it: what it computes in now is stored.
     content = json.loads((tmp_path / "run" / "config.json").read_text())
     del content["run"]["dtype"]
@@ -420,7 +421,25 @@ def test_a_run_knows_its_dtype_and_tells_of_another_machine(
     caplog.clear()
     assert resume(tmp_path / "run", cache=around["cache"]).finished
     assert read_run(tmp_path / "run")[0].dtype == "float32"
-    assert "computed in" not in caplog.text
+    assert "has computed with" not in caplog.text
+
+
+def test_a_run_knows_its_threads_and_tells_of_others(
+    corpus_file, around, tmp_path, monkeypatch, caplog
+):
+    threads = torch.get_num_threads()
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo.training.pretrain.stop_requested", stop_after(3))
+        pretrain([str(corpus_file)], tmp_path / "run", tiny_config(), **around)
+    path = tmp_path / "run" / "config.json"
+    content = json.loads(path.read_text())
+    assert (content["run"]["threads"], content["run"]["processes"]) == (threads, 1)
+    content["run"] |= {"threads": threads + 7, "processes": 3}
+    path.write_text(json.dumps(content))
+    assert resume(tmp_path / "run", cache=around["cache"]).finished
+    assert f"computed with threads={threads + 7} and computes with threads={threads}" in caplog.text
+    assert "computed with processes=3 and computes with processes=1 here" in caplog.text
+    assert json.loads(path.read_text())["run"] == content["run"]
 
 
 def test_only_one_process_trains_in_a_folder(corpus_file, around, tiny, tmp_path):

@@ -276,7 +276,7 @@ class WeightsSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, weights: Sequence[Tensor]) -> WeightsSnapshot:
-        # An odd stride meets all columns of a matrix.
+        # An odd stride visits every column of a matrix whose width is a power of two.
         sample = [
             weight.detach().flatten()[:: (weight.numel() // SAMPLE) | 1] for weight in weights
         ]

@@ -16,10 +16,11 @@ with all words before it (forward) and all words after it (backward).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -426,31 +427,36 @@ def both_directions(
     return list(zip((results[:half], results[half:]), extras, strict=True))
 
 
+_one_call = Lock()
+
+
 def in_two_threads(left: Callable[[], Result], right: Callable[[], Result]) -> list[Result]:
     """Call two functions at once, without gradients, each with half of torch's threads.
 
-    With one thread they are called one after the other.
+    With one thread they are called one after the other. Not re-entrant; a second thread of the user
+    waits, since each call changes torch's number of threads and restores it.
     """
-    threads = torch.get_num_threads()
-    if threads == 1:
-        with torch.no_grad(), torch.autocast("cpu", enabled=False):
-            return [left(), right()]
-    half = threads // 2
 
-    def run(function: Callable[[], Result]) -> Result:
+    def run(function: Callable[[], Result], threads: int) -> Result:
         # OpenMP counts threads per calling thread, and torch hands its count over only with the
         # first operation that it divides itself: without this line, the first matrix product of a
         # new thread ran with all cores, and differed in its last bits from all later ones.
-        torch.set_num_threads(half)
+        torch.set_num_threads(threads)
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return function()
 
-    try:
-        other = _pool().submit(run, left)
-        mine = run(right)
-        return [other.result(), mine]
-    finally:
-        torch.set_num_threads(threads)
+    with _one_call:
+        threads = torch.get_num_threads()
+        if threads > 1:
+            other = _pool().submit(run, left, threads // 2)
+            try:
+                mine = run(right, threads // 2)
+                return [other.result(), mine]
+            finally:
+                wait([other])  # even if `right` has failed: nothing goes on unseen
+                torch.set_num_threads(threads)
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        return [left(), right()]
 
 
 class _TwoThreads(torch.autograd.Function):
@@ -539,6 +545,9 @@ def _pool() -> ThreadPoolExecutor:
 def _after_fork() -> None:
     # A forked process has none of its parent's threads: neither ours, nor those of GNU OpenMP,
     # which would wait for them for ever. Whoever wants more threads in a worker should spawn it.
+    # And a lock that another thread of the parent holds would never be released.
+    global _one_call
+    _one_call = Lock()
     _pool.cache_clear()
     torch.set_num_threads(1)
 

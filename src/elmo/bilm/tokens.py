@@ -131,13 +131,15 @@ class WordCache:
                 if old is not None:
                     self._vectors[: len(old)] = old
         assert self._vectors is not None
-        rows: list[int] = []
-        for key in keys:
-            is_full = len(self._rows) == self.most_words
-            row = self._rows.popitem(last=False)[1] if is_full else len(self._rows)
-            self._rows[key] = row
-            rows.append(row)
-        self._vectors[torch.tensor(rows, device=vectors.device)] = vectors
+        used = len(self._rows)
+        rows = list(range(used, needed))
+        try:
+            rows += [self._rows.popitem(last=False)[1] for _ in range(used + len(keys) - needed)]
+            self._vectors[torch.tensor(rows, device=vectors.device)] = vectors
+            self._rows.update(zip(keys, rows, strict=True))
+        except BaseException:  # Ctrl-C must not leave words with the vectors of others
+            self.clear()
+            raise
 
 
 def _keys(words: Words) -> list[bytes]:

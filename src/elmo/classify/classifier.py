@@ -130,17 +130,19 @@ class Estimator(Generic[ConfigT]):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the path of a biLM that was not fine-tuned, not its weights."""
+        """A pickle holds path and checksum of a biLM that was not fine-tuned, not its weights."""
         state = dict(vars(self))
         loaded: LanguageModel | None = state.get("language_model")
         tuned = loaded and cast("Any", self.config_).learning.fine_tuning.fine_tune_epochs
         if loaded and loaded.path and not tuned and not loaded.custom_tokenizer:
-            state["language_model"] = (model_name(loaded.path), str(loaded.model.device))
+            reference = model_name(loaded.path), str(loaded.model.device)
+            state["language_model"] = (*reference, weights_checksum(loaded.path))
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if isinstance(saved := state.get("language_model"), tuple):
-            state["language_model"] = open_model(*cast("tuple[str, str]", saved))
+            path, device, *checksum = cast("tuple[str, ...]", saved)  # earlier pickles have none
+            state["language_model"] = _same_bilm(path, device, checksum, "this pickle")
         vars(self).update(state)
 
     @abstractmethod
@@ -209,13 +211,21 @@ def load_bilm(folder: Path, reference: BiLMReference, device: str) -> LanguageMo
     """The biLM that an estimator's folder holds or refers to, if its weights are still the same."""
     path = Path(reference.path)
     path = path if path.is_absolute() else _inside(folder, reference.path)
+    loaded = _same_bilm(path, device, [reference.sha256], folder)
+    loaded.model.requires_grad_(False)
+    return loaded
+
+
+def _same_bilm(
+    path: Path | str, device: str, checksum: Sequence[str], trained: Path | str
+) -> LanguageModel:
+    """Open a biLM, whose weights must have the checksum, if there is one."""
     loaded = open_model(path, device)
-    if weights_checksum(path) != reference.sha256:
+    if checksum and weights_checksum(cast("Path", loaded.path)) != checksum[0]:
         raise UserError(
-            f"{path}: not the biLM that {folder} was trained on (its weights have another "
+            f"{path}: not the biLM that {trained} was trained on (its weights have another "
             "checksum); put the right one there, or train again"
         )
-    loaded.model.requires_grad_(False)
     return loaded
 
 

@@ -405,12 +405,17 @@ def cached_block(
 def limit_cache(folder: Path) -> None:
     """Delete the files used longest ago until the rest fits into the limit."""
     for path in folder.glob("*/.*.partial"):  # of killed processes, once they are surely dead
-        if path.stat().st_mtime < time.time() - 3600:
-            path.unlink(missing_ok=True)
-    files = sorted(folder.glob("*/*.npy"), key=lambda path: path.stat().st_mtime, reverse=True)
+        with suppress(OSError):  # another process may rename or delete any file meanwhile
+            if path.stat().st_mtime < time.time() - 3600:
+                path.unlink()
+    files: list[tuple[float, int, Path]] = []
+    for path in folder.glob("*/*.npy"):
+        with suppress(OSError):
+            status = path.stat()
+            files.append((status.st_mtime, status.st_size, path))
     total = 0
-    for path in files:
-        total += path.stat().st_size
+    for _, size, path in sorted(files, reverse=True):
+        total += size
         if total > CACHE_BYTES:
             with suppress(OSError):
                 path.unlink()

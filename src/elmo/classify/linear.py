@@ -1,11 +1,11 @@
 """The linear parts of a classifier, and the weights with which parts are summed.
 
 A linear SVM on TF-IDF n-grams sees what no average of vectors keeps: the exact words. Another, on
-n-grams of characters, knows words by their stems and endings, and languages. A logistic
-regression on pooled biLM layers generalises from few texts, one on averages of static vectors
-from fewer still. All are convex, so that there are no
-epochs to choose. Each scores texts that it has not learned from (cross-validation); these scores
-choose its strength of regularisation and the weight of each part in the sum, which calibrates it.
+n-grams of characters, knows words by their stems and endings, and languages. A logistic regression
+on pooled biLM layers generalises from few texts, one on averages of static vectors from fewer
+still. All are convex, so that there are no epochs to choose. Each scores texts that it has not
+learned from (cross-validation); these scores choose its strength of regularisation and the weight
+of each part in the sum, which calibrates it.
 
 scikit-learn's liblinear solves the SVM: L-BFGS over sparse torch tensors took 20 to 80 times as
 long. Its logistic regression took 10 times as long as the preconditioned one here.
@@ -169,10 +169,11 @@ def cross_validation(
     names: Sequence[str] | None = None,
     texts: Sequence[Sequence[str]] | None = None,
 ) -> list[Split]:
-    """Folds in which each row is held out once: 10 of up to 500 rows, 5 of 3,000, 3 of 20,000.
+    """Folds in which each row is held out once.
 
-    Of more rows, a tenth is held out once: enough to measure by. Each class is spread evenly.
-    Copies of a text with the same label are held out together: to know one is to know the other.
+    10 folds up to 500 rows, 5 up to 3,000, 3 up to 20,000. Of more rows, a tenth is held out once:
+    enough to measure by. Each class is spread evenly. Copies of a text with the same label are held
+    out together: to know one is to know the other.
     """
     count = len(classes)
     folds = 10 if count <= 500 or count > 20_000 else 5 if count <= 3000 else 3

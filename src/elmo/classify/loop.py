@@ -615,7 +615,9 @@ def fit(
             if features is not None or phase.name == FINE_TUNING:
                 with nullcontext() if checkpoints is None else checkpoints.watched():
                     learn(network, phase, objective, config, on_report, history, checkpoints)
-            done = [report for report in history if phase.name in (report.phase, FINE_TUNING)]
+            done = history
+            if phase.name != FINE_TUNING:  # a resumed job has reports of both phases
+                done = [report for report in history if report.phase == phase.name]
             reason = stop_reason(phase, done, rows, config)
             reasons.append(f"{phase.name} stopped after epoch {len(done)}: {reason}")
     except LossIsNaNError as error:
@@ -675,7 +677,7 @@ def stop_reason(
     best = best_epoch(history)
     if not epochs or best is None or config.patience is None:
         return None
-    waited = history[-1].epoch - best.epoch
+    waited = min(epochs, history[-1].epoch - best.epoch)  # in this phase
     return f"no better epoch for {waited} epochs" if waited >= config.patience else None
 
 

@@ -214,8 +214,8 @@ class TextPooling(nn.Module):
                 learned[name] = attended.masked_fill(~inside, 0)
         pooled: dict[str, list[Tensor]] = {}  # for each pooling its parts, (batch, part dim)
         for part in parts:
-            # Of vectors that do not learn apart, since there only attention has a gradient: one of
-            # all four weights took 1.7 ms for 64 texts of 40 words and 1,280 numbers, not 0.3.
+            # For frozen vectors, use two products: only attention needs a gradient there (0.3 ms
+            # instead of 1.7 ms for 64 texts of 40 words).
             learns = part.values.requires_grad
             for weights in ({**fixed, **learned},) if learns else (fixed, learned):
                 if weights:
@@ -248,7 +248,8 @@ class Vectors:
 
     def maximum(self, lengths: Tensor) -> Tensor:
         """The maximum over the words, (batch, dim); 0 for an empty text."""
-        if self.values.requires_grad:  # given to one of equal maxima, where amax would split it
+        # The gradient goes to one of the tied maxima; amax would split it.
+        if self.values.requires_grad:
             with torch.no_grad():
                 positions = _argmax(self.values.detach(), lengths)
             highest = self.values.gather(1, positions[:, None])[:, 0]
@@ -333,4 +334,5 @@ def _argmax(vectors: Tensor, lengths: Tensor) -> Tensor:
         rest = marked[:, shortest:]
         rest.masked_fill_(_padding(rest, lengths, shortest), torch.finfo(torch.float32).min)
     found = marked.amax(dim=1).view(torch.int32) & mask
-    return found.clamp_(max=words - 1).long()  # of NaN, whose bits are not ours
+    # Clamp: the low bits of a NaN are not a position.
+    return found.clamp_(max=words - 1).long()

@@ -135,7 +135,7 @@ def train(
     unknown = UnknownWords(loaded.vocabulary)
     for text in words:
         unknown.add(text)
-    unknown.tell("its layers add little to the n-grams of this one")
+    unknown.tell("so the elmo part will add little to the n-grams here")
     model.requires_grad_(False)
     balanced = learning.class_weights == "balanced"
 
@@ -364,7 +364,9 @@ def train_classifier(
         check_test_rows(data, test_data)
     vectors = load_word_vectors(word_vectors)
     with unfinished_job(out, fresh) as folder:
-        checkpoints = None  # the linear parts have none; others' must not be lost
+        # Only the network writes checkpoints. If the folder holds those of another job, open them
+        # anyway, so that the mismatch is refused rather than deleted.
+        checkpoints = None
         parts = config.resolved_parts(word_vectors=vectors is not None)
         if "network" in parts or any(folder.glob("step-*")):
             inputs = {"texts": data.digest, **loop.input_digests(bilm, word_vectors)}

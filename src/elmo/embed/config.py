@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from elmo.config import Count, DropoutRate, NotNegative, Range, Seed
 
@@ -35,7 +35,8 @@ class EncodeConfig:
     slots: int = 1
     """For carry: number of texts read side by side; text n continues text n - slots."""
     batch_tokens: int | None = None
-    """Tokens per batch, padding included; default: 8,192 to 32,768, more for smaller models."""
+    """Tokens per batch, padding included; default: 8,192 to 32,768, more for smaller models.
+    Ignored for carry, where a batch is the next text of each slot."""
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -44,24 +45,28 @@ class EncodeConfig:
     def problems(self) -> Iterable[str]:
         """Yield what is wrong with these settings.
 
-        All of it, types included: `encode` asks this, which takes less time than `check`.
+        All of it, types included: `encode` asks this, which takes less time than `check`. Whole
+        numbers may be numpy's.
         """
+        values: dict[str, Any] = vars(self)  # of any type, whatever is declared
+        layer, pooling = values["layer"], values["pooling"]
+        slots, tokens = values["slots"], values["batch_tokens"]
         if self.output not in get_args(Output):
             yield f"output: expected pooled or tokens, got {self.output!r}"
-        if isinstance(self.layer, str) and self.layer not in LAYERS:
-            yield f"layer: expected a number or one of {', '.join(LAYERS)}; got {self.layer!r}"
+        if (layer not in LAYERS) if isinstance(layer, str) else not hasattr(layer, "__index__"):
+            yield f"layer: expected a whole number or one of {', '.join(LAYERS)}; got {layer!r}"
         if self.initial_state not in get_args(Start):
             yield f"initial_state: expected zero, warm or carry; got {self.initial_state!r}"
-        for name in self.poolings:
+        for name in pooling.split("+") if isinstance(pooling, str) else [pooling]:
             if name not in POOLINGS:
                 known = ", ".join(POOLINGS)
                 yield f"pooling: expected {known}, or several joined by '+'; got {name!r}"
-        if self.slots < 1:
-            yield f"slots: expected at least 1, got {self.slots}"
-        if self.slots > 1 and self.initial_state != "carry":
-            yield f"slots: expected 1 unless initial_state is carry, got {self.slots}"
-        if self.batch_tokens is not None and self.batch_tokens < 2:
-            yield f"batch_tokens: expected at least 2, got {self.batch_tokens}"
+        if not hasattr(slots, "__index__") or slots < 1:
+            yield f"slots: expected a whole number of at least 1, got {slots!r}"
+        elif slots > 1 and self.initial_state != "carry":
+            yield f"slots: expected 1 unless initial_state is carry, got {slots}"
+        if tokens is not None and (not hasattr(tokens, "__index__") or tokens < 2):
+            yield f"batch_tokens: expected a whole number of at least 2, got {tokens!r}"
 
 
 TOLERANCE = 1e-4

@@ -51,7 +51,7 @@ CONTEXT_WORDS = 32  # most frequent words, after which the state is warm: a neut
 
 
 class EncodeOptions(TypedDict, total=False):
-    """Options of `Embedder.encode` that do not decide what it returns, for type checkers."""
+    """Options that do not change the return type."""
 
     layer: Layer
     pooling: str
@@ -229,7 +229,7 @@ class Embedder:
             slots: for "carry": number of texts read side by side.
             batch_tokens: tokens per batch; default: 8,192 for large models to 32,768 for small.
             show_progress: show a progress bar on standard error.
-            progress: called with a `Progress` after each batch.
+            progress: called with a `Progress` after each batch, with or without a bar.
 
         Returns:
             For "pooled", (texts, dim), or (texts, layers, dim) with layer="all"; a text without
@@ -254,7 +254,8 @@ class Embedder:
         if hasattr(batch, "columns"):
             iterated(batch)  # a table, of which only the names of its columns would be read
         with progress_bar(count) if show_progress else nullcontext() as bar:
-            vectors = list(self._encode(encoder, batch, progress or bar, count))
+            listeners = [listener for listener in (bar, progress) if listener is not None]
+            vectors = list(self._encode(encoder, batch, listeners, count))
         result: Any = vectors
         if single:
             result = vectors[0]
@@ -271,7 +272,8 @@ class Embedder:
         `settings` are those of `EncodeConfig`.
         """
         texts = iterated(texts)
-        return self._encode(self.encoder(EncodeConfig(**settings)), texts, progress, None)
+        listeners = [] if progress is None else [progress]
+        return self._encode(self.encoder(EncodeConfig(**settings)), texts, listeners, None)
 
     def similarity(self, a: Any, b: Any) -> Vectors:
         """Cosine similarity of each vector in `a` with each in `b`, (len(a), len(b)).
@@ -348,10 +350,14 @@ class Embedder:
         self,
         encoder: Encoder,
         texts: Iterable[Text],
-        progress: Listener | None,
+        listeners: Sequence[Listener],
         total: int | None,
     ) -> Iterator[Vectors]:
-        on_texts = None if progress is None else Pace(progress, total).add
+        def tell(progress: Progress) -> None:
+            for listener in listeners:
+                listener(progress)
+
+        on_texts = Pace(tell, total).add if listeners else None
         tokens = BATCHES_AT_ONCE * encoder.batch_tokens
         for chunk in chunks_of(tokenised(self.loaded, texts), tokens, encoder.config.slots):
             tell_empty(chunk, self.model)
@@ -432,7 +438,7 @@ class Encoder:
         self.batch_tokens = config.batch_tokens or usual_batch_tokens(model)
         self._mix = mix
         layer, top = config.layer, model.config.layers
-        if isinstance(layer, int) and not 0 <= layer <= top:
+        if not isinstance(layer, str) and not 0 <= layer <= top:
             raise UserError(
                 f"layer: expected one of layers 0 to {top}, 0 being the words alone, got {layer}"
             )
@@ -470,7 +476,7 @@ class Encoder:
                 self.state = zeros if state is None else state.followed_by(zeros)
                 state = self.state.select(slice(len(group)))
             elif state is not None:  # row 0, the warm state, once per text
-                state = state.select(torch.zeros_like(batch.layout.last))
+                state = state.select(torch.zeros(len(group), dtype=torch.long, device=model.device))
             # Layers above the highest one asked for are computed only if their state is carried.
             outputs = model.layers(batch, state, upto=None if carry else self._layers[-1])
             if carry and self.state is not None:  # slots without a text keep their state

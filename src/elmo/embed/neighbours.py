@@ -93,7 +93,7 @@ def find_neighbours(
     query = find_word(model, word, sentence, config.occurrence)
     if not model.model.spelled and query.word not in model.vocabulary.ids:
         log.warning(
-            "%r is unknown to the model, which tells it from no other such word", query.word
+            "%r is not in the model's vocabulary; all unknown words share one vector", query.word
         )
 
     numbered: Iterable[tuple[int, Text]] = enumerate(corpus)

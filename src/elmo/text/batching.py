@@ -165,7 +165,8 @@ class WordTable:
     def of(cls, words: Sequence[str], vocabulary: Vocabulary, *, spelled: bool) -> WordTable:
         """Look up the words of a corpus in a vocabulary."""
         special = len(SPECIAL_WORDS)
-        if tuple(words[:special]) == SPECIAL_WORDS:  # every corpus; a model may call them otherwise
+        # Every corpus uses these names; a model may use others.
+        if tuple(words[:special]) == SPECIAL_WORDS:
             words = [*vocabulary.words[:special], *words[special:]]
         return cls(words, vocabulary.encode(words), spelled, vocabulary.spelling)
 
@@ -258,7 +259,7 @@ def _read(
     text, step = layout.text.numpy(), layout.step.numpy()
     positions = np.stack([forward[text] + step, backward[text] - step])
     tokens = np.asarray(shard.ids[positions], np.int64)
-    if not predict:  # what follows is as good as the boundaries, which are no targets
+    if not predict:  # Nothing is predicted: fill in boundaries, which `_targets` drops.
         return tokens, np.full_like(tokens, [[START], [END]])
     return tokens, np.asarray(shard.ids[positions + np.array([[1], [-1]])], np.int64)
 

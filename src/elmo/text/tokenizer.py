@@ -96,7 +96,8 @@ def named_tokenizer(name: str) -> Tokenizer:
             f"this model reads words cut by the function {name!r}, which is called only if you "
             f"name it yourself: --tokenizer {name}, or ELMO_TOKENIZERS={name}"
         )
-    sys.path.insert(0, str(Path.cwd()))  # as python -m has it, and a command has not
+    # `python -m` puts the working folder on sys.path, a console script does not.
+    sys.path.insert(0, str(Path.cwd()))
     try:
         function = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:

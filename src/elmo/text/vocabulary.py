@@ -59,7 +59,7 @@ class Spelling:
     def spell(self, word: str) -> NDArray[np.int64]:
         """The row of a word: `<eow>`, its code points, `<bow>`, padding.
 
-        The marks are swapped by a historic mistake: all models were trained so.
+        ELMoForManyLangs swapped the two marks by mistake, and all its models were trained that way.
         """
         _, bow, eow, bos, eos, oov = range(len(self.MARKS))
         row = np.zeros(self.row_length, dtype=np.int64)  # <pad> is 0

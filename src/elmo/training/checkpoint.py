@@ -8,7 +8,7 @@ One module for every kind of job:
 - `stop_requested` turns signals into a flag that is looked at after each step;
 - `save_checkpoint` writes `step-000001234/` with tensors and a progress.json that holds their
   checksums, to a temporary path that is synced and renamed, so a checkpoint is complete or absent;
-- `newest_checkpoint` loads the newest one whose checksums are right.
+- `newest_checkpoint` loads the newest one whose checksums are right; if none is, it stops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ TENSOR_FILES = {
     "training": "training.safetensors",
     "tensors": "training.safetensors",
 }
-"""The files of a checkpoint, by the key under which progress.json holds their checksum."""
+"""The files of a checkpoint, by the key under which progress.json holds their checksum.
+Pre-training has `training`, classifiers have `tensors`."""
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGXCPU")
 """Ctrl-C, kill, a lost terminal, and what batch systems send before time runs out."""
 
@@ -85,15 +86,18 @@ def save_checkpoint(
     """Write a checkpoint, then delete all but the newest `keep`: one damaged file loses little.
 
     `progress` is written to progress.json together with the checksums of `tensors`, which have keys
-    of TENSOR_FILES; `step` must grow.
+    of TENSOR_FILES. Later steps were damaged when the job was resumed before them; they go, too.
     """
+    assert not {"training", "tensors"} <= tensors.keys(), "both are written to one file"
     with atomic_folder(folder / f"step-{step:09d}") as temporary:
         checksums: Json = {}
         for key, content in tensors.items():
             save_tensors(temporary / TENSOR_FILES[key], content)
             checksums[key] = sha256(temporary / TENSOR_FILES[key])
         write_json(temporary / PROGRESS, {**progress, **checksums})
-    for old in sorted(folder.glob("step-*"))[:-keep]:
+    saved = sorted(folder.glob("step-*"))
+    newest = saved.index(folder / f"step-{step:09d}")
+    for old in (*saved[newest + 1 :], *saved[: max(0, newest + 1 - keep)]):
         remove_folder(old)
 
 
@@ -105,9 +109,13 @@ def newest_checkpoint(
     `read_progress` gets what `save_checkpoint` was given as `progress` and may raise a UserError.
 
     Returns:
-        What `read_progress` returned, and the tensors by key; None without a sound checkpoint.
+        What `read_progress` returned, and the tensors by key; None without a checkpoint.
+
+    Raises:
+        UserError: all are damaged; starting over would overwrite the best weights.
     """
-    for path in sorted(folder.glob("step-*"), reverse=True):
+    paths = sorted(folder.glob("step-*"), reverse=True)
+    for path in paths:
         try:
             progress: Any = read_json(path / PROGRESS)
             if not isinstance(progress, dict):
@@ -122,6 +130,11 @@ def newest_checkpoint(
             return read_progress(progress), tensors
         except UserError as error:
             log.warning("skipping a damaged checkpoint: %s", error)
+    if paths:
+        raise UserError(
+            f"{folder}: no checkpoint can be read ({', '.join(path.name for path in paths)}); "
+            "restore one of them, or start over with --fresh"
+        )
     return None
 
 

@@ -75,17 +75,21 @@ class World:
         return content.tobytes().decode()
 
     def on_first(self, work: Callable[[], T]) -> T | None:
-        """Do something in the first process only; the others get None. If it fails, all fail."""
-        result, problem = None, ""
-        if self.is_first:
-            try:
-                result = work()
-            except UserError as error:
-                if self.size == 1:
-                    raise
-                problem = str(error)
-        if problem := self.broadcast(problem):
-            raise UserError(problem)
+        """Do something in the first process only; the others get None.
+
+        If it fails, all fail: the others with a UserError that says what the first one raised.
+        """
+        if not self.is_first:
+            if problem := self.broadcast(""):
+                raise UserError(problem)
+            return None
+        try:
+            result = work()
+        except Exception as error:  # any: the others would wait for days
+            name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+            self.broadcast(f"{name}{error}" or "the first process failed")
+            raise
+        self.broadcast("")
         return result
 
     def all_same(self, text: str) -> bool:

@@ -80,7 +80,10 @@ class RunConfig:
     """Checksum of its content."""
     vocabulary: str = ""
     """SHA-256 of vocabulary.txt."""
-    dtype: str = ""  # of the matrix products, where the run started
+    # Where the run started; empty and 0: not known, in folders of earlier versions.
+    dtype: str = ""  # of the matrix products
+    threads: int = 0  # per process
+    processes: int = 0
 
 
 class Result(NamedTuple):
@@ -213,14 +216,19 @@ def _run(
             )
     model = model.to(device)
     model.compute_dtype = compute_precision(config.training.precision, model.device)
-    dtype = str(model.compute_dtype).removeprefix("torch.")
-    if checkpoint is not None and run.dtype not in ("", dtype):
-        log.warning(
-            "this run has computed in %s and computes in %s here: it will not end with the weights "
-            "that it would have had where it started", run.dtype, dtype,
-        )  # fmt: skip
-    elif world.is_first and run.dtype != dtype:
-        run = replace(run, dtype=dtype)
+    dtype, threads = str(model.compute_dtype).removeprefix("torch."), torch.get_num_threads()
+    here = {"dtype": dtype, "threads": threads, "processes": world.size}
+    known = {} if checkpoint is None else {name: getattr(run, name) for name in here}
+    before = {name: known.get(name) or value for name, value in here.items()}
+    for name, value in here.items():
+        if before[name] != value:
+            log.warning(
+                "this run has computed with %s=%s and computes with %s=%s here: it will not end "
+                "with exactly the weights that it would have had where it started",
+                name, before[name], name, value,
+            )  # fmt: skip
+    if world.is_first and (recorded := replace(run, **before)) != run:
+        run = recorded
         files.write_json(folder / CONFIG, {**read_config(folder), "run": to_json(run)})
     log.info(
         "%d documents of %d tokens, %d more held out; %d words known, %.2f%% of the text unknown",
@@ -229,7 +237,7 @@ def _run(
     )  # fmt: skip
     log.info(
         "%s at step %d on %s, products in %s, %d threads",
-        "resuming" if step else "starting", step, model.device, dtype, torch.get_num_threads(),
+        "resuming" if step else "starting", step, model.device, dtype, threads,
     )  # fmt: skip
     if world.is_first:
         shorten_log(folder / LOG, step)
@@ -308,8 +316,8 @@ def _check_folder(folder: Path, run: RunConfig, config: PretrainConfig, fresh: b
             # Longer is fine. A frozen start is a fraction of the whole, so it would come again.
             training = replace(training, epochs=config.training.epochs)
         job, this_job = (
-            {**to_json(settings), "start_from": run.start_from, "word_vectors": run.word_vectors}
-            for settings, run in ((replace(before, training=training), before_run), (config, run))
+            {**to_json(settings), "start_from": its.start_from, "word_vectors": its.word_vectors}
+            for settings, its in ((replace(before, training=training), before_run), (config, run))
         )
         check_same_job(folder, job, this_job)
 
