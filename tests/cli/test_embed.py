@@ -213,7 +213,7 @@ def test_words_of_standard_input_by_a_warm_model(
     typed = "\n".join(TEXTS).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     out = tmp_path / "words.npz"
-    flags = ["--output", "tokens", "--layer", "2", "--initial-state", "warm", "--threads", "1", "--json"]
+    flags = ["--output=tokens", "--layer=2", "--initial-state=warm", "--threads=1", "--json"]
     assert main(["embed", "-", "--model", str(model), "--out", str(out), *flags]) == 0
     embedder = Embedder.from_pretrained(model)
     wanted = embedder.encode(TEXTS, output="tokens", layer=2, initial_state="warm")
