@@ -35,6 +35,7 @@ from elmo.classify.linear import (
     fit_ngrams,
     fit_part_weights,
     fit_pooled,
+    fit_sum,
     linear_parts,
     linear_tensors,
     ngram_counts,
@@ -231,6 +232,24 @@ def test_svms_of_classes_as_they_are_get_a_bias() -> None:
     assert bias.shape == (2,)
     # A regression has learned its own.
     assert train(toy_model(), data, ClassifierConfig(parts="elmo")).classifier.class_bias == 0.0
+
+
+def test_characters_weigh_nothing_where_few_texts_fit_them_by_chance() -> None:
+    random = torch.Generator().manual_seed(0)
+    targets = torch.arange(40) % 4
+    right = torch.nn.functional.one_hot(targets, 4).float()
+    noise = torch.randn(40, 4, generator=random)
+    known = {"words": right + noise}
+    chance = {**known, "characters": torch.randn(40, 4, generator=random)}
+    weights, bias = fit_sum(chance, targets, balanced=True)
+    assert weights == {**fit_sum(known, targets, balanced=True)[0], "characters": 0.0}
+    assert bias == 0.0
+    weights, _ = fit_sum({**known, "characters": right}, targets, balanced=True)
+    assert weights["characters"] > weights["words"]
+    many = {part: some.repeat(20, 1) for part, some in chance.items()}
+    assert fit_sum(many, targets.repeat(20), balanced=True)[0]["characters"] > 0
+    alone = {"characters": noise}
+    assert fit_sum(alone, targets, balanced=True)[0]["characters"] > 0
 
 
 def test_a_regression_of_fewer_poolings_reads_the_first() -> None:
