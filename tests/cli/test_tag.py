@@ -49,6 +49,8 @@ def test_tag(
     assert json.loads(capsys.readouterr().out)["unknown_rate"] == 1
     assert "its results say little" in caplog.text
     capsys.readouterr()
+    assert main(["tag", "predict", "the cat sat", *model, "--json", "--precision", "bf16"]) == 0
+    assert json.loads(capsys.readouterr().out)["words"] == ["the", "cat", "sat"]
     assert main(["tag", "predict", "", "the cat", *model]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "(no words)"
     assert main(["tag", "predict", "the cat", *model, "--format", "conll"]) == 0

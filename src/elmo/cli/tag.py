@@ -186,7 +186,7 @@ def tag_predict_command() -> Command:
     """
     command = Command("tag predict", run_predict, page)
     add_task_model(command, "tagger")
-    add_device(command)
+    add_device(command, precision=True)
     _add_columns(command)
     return command
 
@@ -194,7 +194,7 @@ def tag_predict_command() -> Command:
 def run_predict(args: Arguments) -> int:
     from elmo.classify.data import read_unlabelled
     from elmo.language_model import UnknownWords
-    from elmo.runtime import set_device
+    from elmo.runtime import compute_precision, set_device
     from elmo.tasks.data import conll_text, read_tagged
     from elmo.tasks.tagger import TokenTagger
 
@@ -204,6 +204,8 @@ def run_predict(args: Arguments) -> int:
         raise UserError("no text was given; put one in quotes, or use '-', --files or --conll")
     set_device(args.device, args.threads)
     tagger = TokenTagger.from_pretrained(args.model, device=args.device)
+    model = tagger.language_model.model
+    model.compute_dtype = compute_precision(args.precision, model.device)
 
     def sentences() -> Iterator[str | list[str]]:
         yield from typed
